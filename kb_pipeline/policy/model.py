@@ -1,0 +1,223 @@
+"""The policy as frozen pydantic models: names, ranges and defaults of every threshold.
+
+Belongs here: shape and ranges. The default values stand in ``policy.yaml`` alone, so every field is required here and a
+missing key is an error. Does not belong here: reading files (``load``) and where things are (settings of ``defs``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+
+from kb_pipeline.errors import PolicyError
+from kb_pipeline.vocabulary import Kind, Mode
+
+Share = Annotated[float, Field(ge=0.0, le=1.0)]
+Count = Annotated[int, Field(ge=0)]
+Days = Annotated[float, Field(gt=0)]
+
+
+def _is_regex(pattern: str) -> str:
+    # The gate matches with Polars, whose expressions know no look-around: what it cannot read is an error here.
+    import polars as pl
+
+    try:
+        pl.Series([""]).str.contains(f"(?i){pattern}")
+    except pl.exceptions.ComputeError as error:
+        raise ValueError(f"{pattern!r} is not a regular expression: {' '.join(str(error).split())}") from error
+    return pattern
+
+
+class Section(BaseModel):
+    """A part of the policy: frozen, and unknown keys are errors."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", protected_namespaces=())
+
+
+class EncoderPolicy(Section):
+    """Which model turns texts into vectors (K16)."""
+
+    model: Annotated[str, Field(description="`minilm`, or the path of a sentence-transformers model with a calibration")]
+    batch_size: Annotated[int, Field(ge=1, le=1024, description="texts encoded at once")]
+
+
+class LoadPolicy(Section):
+    """What an import accepts."""
+
+    max_body_chars: Annotated[int, Field(ge=1, description="a longer body is rejected, never cut")]
+
+
+class DistinctivenessPolicy(Section):
+    """How many tokens count as common (K5)."""
+
+    max_common_tokens: Annotated[Count, Field(description="at most so many tokens are common")]
+    max_common_share: Annotated[Share, Field(description="and at most this share of the vocabulary")]
+
+
+class GatesPolicy(Section):
+    """What keeps a candidate out (K1-K4)."""
+
+    min_name_chars: Annotated[Count, Field(description="K1: a shorter title is refused (code points, trimmed)")]
+    generic_name_patterns: Annotated[
+        tuple[Annotated[str, AfterValidator(_is_regex)], ...],
+        Field(description="K2: a title that matches one of these (case ignored) is refused"),
+    ]
+    min_distinctiveness: Annotated[Share, Field(description="K3: a lower distinctiveness is refused")]
+    min_intake_similarity: Annotated[
+        Share | None,
+        Field(description="K4: a candidate this close to an active entry strengthens it instead; null: the model's own"),
+    ]
+    admit_to: Annotated[Literal["active", "approved"], Field(description="the state of an admitted candidate")]
+
+
+class ScorePolicy(Section):
+    """Performance interval (K11) and freshness (K18)."""
+
+    interval_mass: Annotated[float, Field(gt=0, lt=1, description="mass of the equal-tailed Beta interval")]
+    half_life_days: Annotated[Days, Field(description="freshness halves in so many days")]
+    half_life_days_by_kind: Annotated[dict[Kind, Days], Field(description="half-lives of single kinds")]
+
+
+class RetirePolicy(Section):
+    """When an active entry is archived (K11, K12) and what is spared (K17)."""
+
+    min_attempts: Annotated[Count, Field(description="K11, K15: fewer attempts never retire")]
+    max_ci_upper: Annotated[Share, Field(description="K11: retired below this upper bound of the success rate")]
+    max_unmatched_days: Annotated[Days, Field(description="K12: retired at so many days without a match")]
+    max_idle_days: Annotated[Days, Field(description="K12: days beyond this of a stretch without use do not count")]
+    protected_kinds: Annotated[tuple[Kind, ...], Field(description="K17: kinds that no rule retires")]
+
+
+@dataclass(frozen=True)
+class Thresholds:
+    """The similarities in force for a model (K16): its calibration record, where policy does not say otherwise."""
+
+    min_merge_similarity: float
+    min_borderline_similarity: float
+    min_intake_similarity: float
+
+
+class DedupPolicy(Section):
+    """How near-duplicates are found (K6)."""
+
+    engine: Annotated[
+        Literal["bounded", "faiss_flat", "faiss_ivf"],
+        Field(description="`bounded` and `faiss_flat` are exact; `faiss_ivf` is approximate, its recall is measured"),
+    ]
+    approximate_above_rows: Annotated[int, Field(ge=1, description="`faiss_ivf` works exactly below this size")]
+    min_merge_similarity: Annotated[
+        Share | None, Field(description="K7: at or above, the judge decides on a merge; null: the model's own")
+    ]
+    min_borderline_similarity: Annotated[
+        Share | None, Field(description="K8: from here on a pair is judged as borderline; null: the model's own")
+    ]
+    max_pairs: Annotated[int, Field(ge=1, description="at most so many pairs are kept; the report says how many fell off")]
+
+
+class JudgePolicy(Section):
+    """Who judges pairs (K7, K8)."""
+
+    name: Annotated[
+        Literal["auto", "rule", "anthropic"],
+        Field(description="`auto`: anthropic if the key is set, else the offline rule judge"),
+    ]
+    model: Annotated[str, Field(min_length=1, description="model of the network judge")]
+    api_key_env: Annotated[str, Field(min_length=1, description="environment variable that holds the key")]
+    base_url: Annotated[str | None, Field(description="another address of the Messages API")]
+    timeout_seconds: Annotated[float, Field(gt=0, le=3600, description="patience with one call")]
+    max_retries: Annotated[int, Field(ge=0, le=10, description="repeats of a call that failed in passing")]
+    max_calls: Annotated[Count, Field(description="calls per run for pairs in the merge band")]
+    max_borderline_calls: Annotated[Count, Field(description="calls per run for borderline pairs")]
+    max_concurrency: Annotated[int, Field(ge=1, le=64, description="calls at the same time")]
+    min_confidence: Annotated[Share, Field(description="a less confident MERGE goes to review")]
+    max_text_chars: Annotated[int, Field(ge=100, description="a longer text is never sent, the pair goes to review")]
+
+
+WinnerKey = Literal["pinned", "approved", "confidence", "usage", "older", "smaller_id"]
+
+
+class MergePolicy(Section):
+    """Which entry of a pair stays (K10)."""
+
+    winner_order: Annotated[tuple[WinnerKey, ...], Field(description="compared in this order; ends in smaller_id")]
+
+    @model_validator(mode="after")
+    def _is_total(self) -> MergePolicy:
+        if len(set(self.winner_order)) != len(self.winner_order):
+            raise ValueError("winner_order names a criterion twice")
+        if not self.winner_order or self.winner_order[-1] != "smaller_id":
+            raise ValueError("winner_order must end in smaller_id, or two entries could tie")
+        return self
+
+
+class ApplyPolicy(Section):
+    """How much a run may change (X4)."""
+
+    mode: Annotated[Mode, Field(description="`apply` what policy allows, or `recommend` all to the review queue")]
+    max_changed_share: Annotated[
+        Share, Field(description="X4: halt when more than this share of the active entries of a repository would change")
+    ]
+    min_changed_entries: Annotated[Count, Field(description="X4: so many changes are always allowed")]
+
+
+class ChecksPolicy(Section):
+    """When checks warn, and how severe a failed check is."""
+
+    max_distinctiveness_drift: Annotated[Share, Field(description="warn when the mean moves more than this in a week")]
+    max_borderline_backlog: Annotated[Count, Field(description="warn when more borderline pairs wait")]
+    severity: Annotated[
+        dict[str, Literal["warn", "error"]], Field(description="severity of the checks that may be set")
+    ]
+
+
+class ReportPolicy(Section):
+    """How much the report shows; the files hold everything up to the limits given here."""
+
+    max_listed_pairs: Annotated[int, Field(ge=0, description="pairs in duplicate-pairs.yaml; the rest is counted")]
+    example_pairs: Annotated[int, Field(ge=0, le=200, description="pairs shown side by side in each band")]
+
+
+class Policy(Section):
+    """All thresholds of a run. ``fingerprint`` names exactly these values in every output."""
+
+    scope_fields: Annotated[
+        tuple[str, ...], Field(description="extra fields of an entry that belong to its scope, beside tenant, repository, module")
+    ]
+    encoder: EncoderPolicy
+    load: LoadPolicy
+    distinctiveness: DistinctivenessPolicy
+    gates: GatesPolicy
+    score: ScorePolicy
+    retire: RetirePolicy
+    dedup: DedupPolicy
+    judge: JudgePolicy
+    merge: MergePolicy
+    apply: ApplyPolicy
+    checks: ChecksPolicy
+    report: ReportPolicy
+
+    def thresholds(self, merge: float, borderline: float) -> Thresholds:
+        """The similarities in force, given the calibration record of the model (each 0-1).
+
+        Raises:
+            PolicyError: the borderline similarity lies above the merge similarity.
+        """
+        own_merge, own_borderline = self.dedup.min_merge_similarity, self.dedup.min_borderline_similarity
+        merge = merge if own_merge is None else own_merge
+        borderline = borderline if own_borderline is None else own_borderline
+        if borderline > merge:
+            raise PolicyError(
+                "dedup", [f"min_borderline_similarity = {borderline} lies above min_merge_similarity = {merge}"]
+            )
+        intake = self.gates.min_intake_similarity
+        return Thresholds(merge, borderline, borderline if intake is None else intake)
+
+    @property
+    def fingerprint(self) -> str:
+        """First 16 hex digits of the SHA-256 of the canonical JSON of all values."""
+        canonical = json.dumps(self.model_dump(mode="json"), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(canonical.encode()).hexdigest()[:16]

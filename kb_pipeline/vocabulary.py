@@ -1,0 +1,310 @@
+"""The closed sets of words that kb_pipeline speaks: states, kinds, bands, verdicts, reason codes.
+
+Belongs here: every enumeration that a file, a table column or a report may contain, and the one table of allowed
+state transitions (ledger M1). Does not belong here: thresholds (policy) and column types (schemas).
+
+Reason codes are a contract with dashboards: they are added, never renamed.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What sort of knowledge an entry is (ledger P1)."""
+
+    DECISION = "decision"
+    FACT = "fact"
+    SKILL = "skill"
+    PATTERN = "pattern"
+    CONVENTION = "convention"
+    RULE = "rule"
+    RUNBOOK = "runbook"
+    LESSON = "lesson"
+    TASK = "task"
+    SESSION_NOTE = "session_note"
+    EVALUATION_LESSON = "evaluation_lesson"
+    ARCHITECTURE_DECISION = "architecture_decision"
+
+
+class State(StrEnum):
+    """Where an entry stands in its life (ledger M1)."""
+
+    CANDIDATE = "candidate"
+    APPROVED = "approved"
+    ACTIVE = "active"
+    NEEDS_REVIEW = "needs_review"
+    STALE = "stale"
+    INVALIDATED = "invalidated"
+    SUPERSEDED = "superseded"
+    EXPIRED = "expired"
+    ARCHIVED = "archived"
+    BLOCKED = "blocked"
+
+
+LIVE_STATES: tuple[State, ...] = (
+    State.CANDIDATE,
+    State.APPROVED,
+    State.ACTIVE,
+    State.NEEDS_REVIEW,
+    State.STALE,
+)
+"""States whose texts make up the corpus: statistics such as distinctiveness (K5) are taken over these."""
+
+TRANSITIONS: dict[State, frozenset[State]] = {
+    State.CANDIDATE: frozenset({State.APPROVED, State.ACTIVE, State.ARCHIVED, State.BLOCKED}),
+    State.APPROVED: frozenset({State.ACTIVE, State.NEEDS_REVIEW, State.ARCHIVED, State.BLOCKED}),
+    State.ACTIVE: frozenset(
+        {
+            State.NEEDS_REVIEW,
+            State.STALE,
+            State.INVALIDATED,
+            State.SUPERSEDED,
+            State.EXPIRED,
+            State.ARCHIVED,
+            State.BLOCKED,
+        }
+    ),
+    State.NEEDS_REVIEW: frozenset(
+        {
+            State.ACTIVE,
+            State.NEEDS_REVIEW,
+            State.INVALIDATED,
+            State.SUPERSEDED,
+            State.EXPIRED,
+            State.ARCHIVED,
+            State.BLOCKED,
+        }
+    ),
+    State.STALE: frozenset(
+        {
+            State.ACTIVE,
+            State.NEEDS_REVIEW,
+            State.INVALIDATED,
+            State.SUPERSEDED,
+            State.EXPIRED,
+            State.ARCHIVED,
+            State.BLOCKED,
+        }
+    ),
+    State.INVALIDATED: frozenset({State.NEEDS_REVIEW, State.ARCHIVED, State.BLOCKED}),
+    State.EXPIRED: frozenset({State.NEEDS_REVIEW, State.ACTIVE, State.ARCHIVED, State.BLOCKED}),
+    State.SUPERSEDED: frozenset({State.ARCHIVED, State.BLOCKED, State.ACTIVE}),
+    State.ARCHIVED: frozenset({State.ACTIVE, State.BLOCKED}),
+    State.BLOCKED: frozenset({State.NEEDS_REVIEW, State.ARCHIVED}),
+}
+"""Allowed transitions (ledger M1, definitions "States"). Everything else is refused."""
+
+BY_PERSON_ONLY: frozenset[tuple[State, State]] = frozenset(
+    {
+        (State.EXPIRED, State.ACTIVE),
+        (State.SUPERSEDED, State.ACTIVE),
+        (State.ARCHIVED, State.ACTIVE),
+    }
+)
+"""Transitions that no rule may make: they need a person, or the rollback of a run."""
+
+
+class ReviewState(StrEnum):
+    """What a person has said of an entry."""
+
+    UNREVIEWED = "unreviewed"
+    APPROVED = "approved"
+    REJECTED = "rejected"
+
+
+class ConflictState(StrEnum):
+    """Whether an entry stands in an open conflict."""
+
+    NONE = "none"
+    OPEN = "open"
+    RESOLVED = "resolved"
+
+
+class Sensitivity(StrEnum):
+    """Who may see an entry; restricted texts never reach a model."""
+
+    PUBLIC = "public"
+    INTERNAL = "internal"
+    RESTRICTED = "restricted"
+
+
+class Origin(StrEnum):
+    """Who wrote an entry down."""
+
+    HUMAN = "human"
+    AGENT = "agent"
+    PARSER = "parser"
+    GENERATED = "generated"
+
+
+class UsageType(StrEnum):
+    """What a usage event records. Retrieved, included and cited are matches (definitions, "Use")."""
+
+    RETRIEVED = "retrieved"
+    INCLUDED = "included"
+    CITED = "cited"
+    IGNORED = "ignored"
+    CONTRADICTED = "contradicted"
+    CANDIDATE_CREATED = "candidate_created"
+    OUTCOME = "outcome"
+    BASELINE = "baseline"
+    MATCHED = "matched"
+    TRANSFERRED = "transferred"
+    STRENGTHENED = "strengthened"
+
+
+MATCH_TYPES: frozenset[UsageType] = frozenset({UsageType.RETRIEVED, UsageType.INCLUDED, UsageType.CITED})
+"""Usage events that count as a match of the entry."""
+
+
+class Band(StrEnum):
+    """How a pair of entries was found (definitions, "Pairs")."""
+
+    EXACT = "exact"
+    MERGE = "merge"
+    BORDERLINE = "borderline"
+    LEXICAL = "lexical"
+
+
+class Verdict(StrEnum):
+    """What a judge says of a pair; UNSURE goes to the review queue."""
+
+    MERGE = "MERGE"
+    KEEP_BOTH = "KEEP_BOTH"
+    CONFLICT = "CONFLICT"
+    SUPERSEDES = "SUPERSEDES"
+    UNSURE = "UNSURE"
+
+
+class ConflictType(StrEnum):
+    """Kinds of conflict between entries (ledger M8)."""
+
+    CONTRADICTION = "contradiction"
+    VALUE_MISMATCH = "value_mismatch"
+    TEMPORAL = "temporal"
+    SCOPE_OVERLAP = "scope_overlap"
+    SOURCE_DISAGREEMENT = "source_disagreement"
+
+
+class Severity(StrEnum):
+    """How urgently a person should look."""
+
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+
+
+class RecommendationType(StrEnum):
+    """What the review queue asks of a person (ledger P4)."""
+
+    MERGE = "MERGE"
+    FLAG = "FLAG"
+    SUPERSEDE = "SUPERSEDE"
+    REFRESH = "REFRESH"
+    ARCHIVE = "ARCHIVE"
+    CONFLICT = "CONFLICT"
+    ADMIT = "ADMIT"
+
+
+class ActionType(StrEnum):
+    """What one line of a curation plan does."""
+
+    ADMIT = "admit"
+    REFUSE = "refuse"
+    STRENGTHEN = "strengthen"
+    RETIRE = "retire"
+    MERGE = "merge"
+    OPEN_CONFLICT = "open_conflict"
+    RECOMMEND = "recommend"
+
+
+class Mode(StrEnum):
+    """Whether a run applies what policy allows or only recommends (house, "A run")."""
+
+    RECOMMEND = "recommend"
+    APPLY = "apply"
+
+
+class RunStatus(StrEnum):
+    """How a run stands or ended."""
+
+    RUNNING = "running"
+    OK = "ok"
+    DEGRADED = "degraded"
+    HALTED = "halted"
+    FAILED = "failed"
+    ROLLED_BACK = "rolled_back"
+
+
+class Profile(StrEnum):
+    """Named sets of policy values."""
+
+    WEEKLY = "weekly"
+
+
+class ReasonCode(StrEnum):
+    """Why something was decided: ``stage.what_is_wrong`` (or, for a judge, what it saw)."""
+
+    IMPORT_NEW = "import.new"
+    IMPORT_STATE = "import.state"
+
+    DISTINCTIVENESS_NO_TOKENS = "distinctiveness.no_tokens"
+
+    GATES_PASSED = "gates.passed"
+    GATES_NAME_TOO_SHORT = "gates.name_too_short"
+    GATES_GENERIC_NAME = "gates.generic_name"
+    GATES_NOT_DISTINCTIVE = "gates.not_distinctive"
+    GATES_TOO_SIMILAR = "gates.too_similar"
+    GATES_TOO_SIMILAR_DIFFERS = "gates.too_similar_differs"
+
+    RETIRE_LOW_CI_UPPER = "retire.low_ci_upper"
+    RETIRE_STALE = "retire.stale"
+    RETIRE_PROTECTED = "retire.protected"
+
+    DEDUP_MERGED = "dedup.merged"
+    DEDUP_KEPT_DISTINCT = "dedup.kept_distinct"
+
+    JUDGE_EXACT = "judge.exact"
+    JUDGE_CANONICAL = "judge.canonical"
+    JUDGE_CONTRADICTION = "judge.contradiction"
+    JUDGE_VALUE_MISMATCH = "judge.value_mismatch"
+    JUDGE_SUBSET = "judge.subset"
+    JUDGE_SPECIFICS_DIFFER = "judge.specifics_differ"
+    JUDGE_RESIDUE = "judge.residue"
+    JUDGE_SAME_RULE = "judge.same_rule"
+    JUDGE_DISTINCT = "judge.distinct"
+    JUDGE_LOW_CONFIDENCE = "judge.low_confidence"
+    JUDGE_NOT_ALLOWED = "judge.not_allowed"
+    JUDGE_SECRET = "judge.secret"  # noqa: S105 - a reason code, not a password
+    JUDGE_BUDGET_SPENT = "judge.budget_spent"
+    JUDGE_TOO_LONG = "judge.too_long"
+    JUDGE_ADDRESSED = "judge.addressed"
+    JUDGE_INVALID_REPLY = "judge.invalid_reply"
+    JUDGE_REFUSED = "judge.refused"
+    JUDGE_TRUNCATED = "judge.truncated"
+    JUDGE_TIMEOUT = "judge.timeout"
+    JUDGE_UNAVAILABLE = "judge.unavailable"
+    JUDGE_REJECTED_REQUEST = "judge.rejected_request"
+
+    MERGE_SPECIFICS_DIFFER = "merge.specifics_differ"
+    MERGE_CHAIN = "merge.chain"
+    MERGE_KEPT_BY_PERSON = "merge.kept_by_person"
+    MERGE_MODE_RECOMMEND = "merge.mode_recommend"
+
+    CONFLICTS_CONTRADICTION = "conflicts.contradiction"
+    CONFLICTS_VALUE_MISMATCH = "conflicts.value_mismatch"
+
+
+JUDGE_FAILURES: frozenset[ReasonCode] = frozenset(
+    {
+        ReasonCode.JUDGE_INVALID_REPLY,
+        ReasonCode.JUDGE_REFUSED,
+        ReasonCode.JUDGE_TRUNCATED,
+        ReasonCode.JUDGE_TIMEOUT,
+        ReasonCode.JUDGE_UNAVAILABLE,
+        ReasonCode.JUDGE_REJECTED_REQUEST,
+    }
+)
+"""Reasons that say a configured judge failed: the pair is kept and the run is degraded (behaviour 1)."""
