@@ -1,0 +1,304 @@
+"""Whether one sentence contradicts another: same words but for one thing that turns the meaning.
+
+Belongs here: the test of two token sequences for a negation, an opposite or another value in one place (ledger M8
+``contradiction`` and ``value_mismatch``). Does not belong here: what a conflict leads to, and splitting texts into
+sentences (``compare``).
+
+Parity of negations proves nothing: what counts is where they stand. Two sentences contradict when their words agree
+once negations are taken out, and one of them holds negations that the other lacks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from difflib import SequenceMatcher
+from typing import NamedTuple
+
+from kb_pipeline.text.antonyms import Sort, opposition, stem
+from kb_pipeline.text.synonyms import CONTRACTIONS
+from kb_pipeline.text.units import UNITS
+from kb_pipeline.text.values import competes, is_reference_label
+
+_CUES = frozenset(["not", "never", "no", "none", "nobody", "nothing", "neither", "nor", "without", "avoid", "refrain"])
+_LIGHT = frozenset(
+    [
+        "do",
+        "does",
+        "did",
+        "is",
+        "are",
+        "was",
+        "were",
+        "be",
+        "been",
+        "being",
+        "am",
+        "there",
+        "it",
+        "that",
+        "which",
+        "who",
+        "any",
+        "some",
+        "always",
+        "ever",
+        "from",
+        "you",
+        "of-the",
+    ]
+)
+_KEPT_WITHIN = {"without": "with", "nobody": "person", "nothing": "thing"}
+_SAME_WORDS = {
+    "someone": "person",
+    "somebody": "person",
+    "anyone": "person",
+    "anybody": "person",
+    "people": "person",
+    "something": "thing",
+    "anything": "thing",
+}
+_PARTICLES = frozenset(["to", "from", "into", "in", "onto", "on", "off", "of", "out", "with", "at", "for"])
+_BEFORE_ACTION = frozenset(
+    [
+        "must",
+        "should",
+        "shall",
+        "will",
+        "can",
+        "may",
+        "always",
+        "never",
+        "not",
+        "to",
+        "please",
+        "be",
+        "is",
+        "are",
+        "was",
+        "were",
+        "being",
+        "do",
+        "does",
+        "did",
+        "and",
+        "or",
+        "then",
+    ]
+)
+_CHOICE = frozenset(
+    [
+        "prefer",
+        "prefers",
+        "preferred",
+        "default",
+        "defaults",
+        "choose",
+        "chose",
+        "chosen",
+        "make",
+        "makes",
+        "keep",
+        "keeps",
+        "mark",
+        "declare",
+    ]
+)
+_MAX_DIFFERENCES = 6
+_MAX_MATCHED = 250_000
+_MAX_EXTRA_WORDS = 3
+
+
+class Clash(NamedTuple):
+    """Why two sentences contradict: another value in one place or not, and both readings.
+
+    ``is_opposite`` marks a word replaced by its opposite, ``position`` where it stands in the left sentence.
+    """
+
+    is_value: bool
+    is_opposite: bool
+    left: str
+    right: str
+    position: int
+
+
+_Region = tuple[int, int, int, int]
+
+
+def find_clash(left: Sequence[str], right: Sequence[str], *, is_whole: bool = True) -> Clash | None:
+    """Return the clash between two canonical sequences, or None. Symmetric but for the sides of the result.
+
+    ``is_whole`` says that the sequences are whole texts; in single sentences, a number behind a reference label
+    ("issue 260") only says that the texts speak of two things.
+    """
+    if left == right or not left or not right:
+        return None
+    set_l, set_r = set(left), set(right)
+    if max(len(set_l - set_r), len(set_r - set_l)) > _MAX_DIFFERENCES + 2:
+        return None
+    lowered_l, lowered_r = _calm(left), _calm(right)
+    regions = _regions(lowered_l, lowered_r)
+    if regions is None:
+        return None
+    return (
+        _value_clash(lowered_l, lowered_r, regions, is_whole)
+        or _opposite_clash(lowered_l, lowered_r, regions)
+        or _negation_clash(lowered_l, lowered_r)
+    )
+
+
+def _calm(tokens: Sequence[str]) -> list[str]:
+    """The tokens with words in capitals ("NEVER", "DON'T") in lower case: here emphasis is no difference."""
+    calm: list[str] = []
+    for token in tokens:
+        if len(token) > 1 and token.isupper() and token.replace("'", "").isalpha() and token not in UNITS:
+            lowered = token.lower()
+            calm.extend(CONTRACTIONS.get(lowered, (lowered,)))
+        else:
+            calm.append(token)
+    return calm
+
+
+def _regions(left: list[str], right: list[str]) -> list[_Region] | None:
+    """The places where the sequences differ, as (start, end) in each; None when they are too many to be one change."""
+    if len(left) == len(right):
+        places = [place for place in range(len(left)) if left[place] != right[place]]
+        if len(places) <= 3:
+            return _joined(places)
+    start = 0
+    shorter = min(len(left), len(right))
+    while start < shorter and left[start] == right[start]:
+        start += 1
+    end = 0
+    while end < shorter - start and left[-1 - end] == right[-1 - end]:
+        end += 1
+    middle_l, middle_r = left[start : len(left) - end], right[start : len(right) - end]
+    if len(middle_l) * len(middle_r) > _MAX_MATCHED:
+        return None
+    matcher = SequenceMatcher(None, middle_l, middle_r, autojunk=False)
+    return [
+        (start + i1, start + i2, start + j1, start + j2)
+        for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+
+
+def _joined(places: list[int]) -> list[_Region]:
+    regions: list[_Region] = []
+    for place in places:
+        if regions and regions[-1][1] == place:
+            start = regions.pop()[0]
+            regions.append((start, place + 1, start, place + 1))
+        else:
+            regions.append((place, place + 1, place, place + 1))
+    return regions
+
+
+def _around(tokens: list[str], start: int, end: int) -> str:
+    return " ".join(tokens[max(0, start - 1) : end + 1])
+
+
+def _value_clash(left: list[str], right: list[str], regions: list[_Region], is_whole: bool) -> Clash | None:
+    """Every difference is a value against a value of the same sort: numbers, units, dates, versions, key=value."""
+    for i1, i2, j1, j2 in regions:
+        if i2 - i1 != j2 - j1:
+            return None
+        if not all(competes(own, other) for own, other in zip(left[i1:i2], right[j1:j2], strict=True)):
+            return None
+        if not is_whole and i1 > 0 and is_reference_label(left[i1 - 1]):
+            return None
+    if not regions or len(left) < 2:
+        return None
+    i1, i2, j1, j2 = regions[0]
+    return Clash(True, False, _around(left, i1, i2), _around(right, j1, j2), i1)
+
+
+def _opposite_clash(left: list[str], right: list[str], regions: list[_Region]) -> Clash | None:
+    """One difference is a word against its opposite; others, if any, are the particles that go with it."""
+    found: _Region | None = None
+    sort: Sort | None = None
+    for region in regions:
+        i1, i2, j1, j2 = region
+        own, other = left[i1:i2], right[j1:j2]
+        if not own or not other or len(own) > 3 or len(other) > 3:
+            return None
+        if len(own) == len(other) == 1 and own[0] in _PARTICLES and other[0] in _PARTICLES and len(regions) > 1:
+            continue
+        if found:
+            return None
+        sort = opposition("_".join(own), "_".join(other))
+        if sort is None:
+            return None
+        found = region
+    if found is None or sort is None:
+        return None
+    i1, i2, j1, j2 = found
+    # "from start to end" against "from end to end": the opposite stands in the text already, nothing is turned.
+    if set(right[j1:j2]) & set(left) - _PARTICLES or set(left[i1:i2]) & set(right) - _PARTICLES:
+        return None
+    if sort is Sort.OPERATION and not (_is_action(left, i1) and _is_action(right, j1)):
+        return None
+    if sort is Sort.COUNTERPART and not (_CHOICE & set(left[:i1]) and _CHOICE & set(right[:j1])):
+        return None
+    return Clash(False, True, _around(left, i1, i2), _around(right, j1, j2), i1)
+
+
+def _is_action(tokens: list[str], place: int) -> bool:
+    """Whether the word at ``place`` is what is to be done: it leads, or follows a modal or an auxiliary."""
+    return place == 0 or tokens[place - 1] in _BEFORE_ACTION or not any(map(str.isalnum, tokens[place - 1]))
+
+
+def _reduced(tokens: list[str]) -> tuple[list[str], list[int]]:
+    """The stems of the words that carry meaning, and the places among them where a negation stood."""
+    words: list[str] = []
+    places: list[int] = []
+    for token in tokens:
+        if token in _CUES:
+            places.append(len(words))
+            kept = _KEPT_WITHIN.get(token)
+            if kept:
+                words.append(kept)
+        elif token not in _LIGHT:
+            words.append(stem(_SAME_WORDS.get(token, token)))
+    return words, places
+
+
+def _negation_clash(left: list[str], right: list[str]) -> Clash | None:
+    set_l, set_r = set(left), set(right)
+    if not _CUES & set_l and not _CUES & set_r:
+        return None
+    words_l, places_l = _reduced(left)
+    words_r, places_r = _reduced(right)
+    if len(places_l) == len(places_r) or min(len(words_l), len(words_r)) < 1:
+        return None
+    if words_l != words_r and not (_denies(words_r, words_l, places_r, places_l, left if places_l else right)):
+        return None
+    return Clash(False, False, " ".join(left[:12]), " ".join(right[:12]), min(places_l + places_r))
+
+
+def _denies(
+    words_r: list[str], words_l: list[str], places_r: list[int], places_l: list[int], denial: list[str]
+) -> bool:
+    """Whether one side says of a narrower case what the other denies of the wider one.
+
+    "There is no man playing a flute" contradicts "A man is playing a large flute". Only for statements: an order may
+    have exceptions ("Do not use tabs", "Use tabs in Makefiles").
+    """
+    if min(len(places_l), len(places_r)) or max(len(places_l), len(places_r)) != 1:
+        return False
+    wide, narrow = (words_l, words_r) if places_l else (words_r, words_l)
+    if len(wide) < 2 or not len(wide) <= len(narrow) <= len(wide) + _MAX_EXTRA_WORDS:
+        return False
+    if not _is_statement(denial):
+        return False
+    rest = iter(narrow)
+    return all(word in rest for word in wide)
+
+
+def _is_statement(denial: list[str]) -> bool:
+    """Whether the negation is that of a statement ("there is no", "nobody", "is not"), not of an order."""
+    for place, word in enumerate(denial):
+        if word in ("nobody", "no") and (place == 0 or denial[place - 1] in ("is", "are", "was", "were")):
+            return True
+        if word == "not" and place and denial[place - 1] in ("is", "are", "was", "were"):
+            return True
+    return False
