@@ -1,0 +1,174 @@
+"""Where Dagster keeps its own records: runs and events beside the knowledge base, frames and logs under ``KB_HOME``.
+
+Belongs here: the classes that ``dagster.yaml`` names, so that one file serves the embedded server and a configured one,
+and the instance that ``kb`` runs jobs on. Does not belong here: what is run (the definitions).
+
+``dagster.yaml`` cannot say "this variable, or else that directory"; these classes can. They take no configuration:
+everything comes from the environment, in each process anew.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Self
+
+from dagster import DagsterInstance
+from dagster._config.config_schema import UserConfigSchema
+from dagster._core.instance.ref import InstanceRef
+from dagster._core.storage.base_storage import DagsterStorage
+from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
+from dagster._core.storage.root import LocalArtifactStorage
+from dagster._serdes import ConfigurableClass, ConfigurableClassData
+from dagster_postgres import DagsterPostgresStorage
+from dagster_postgres.auth import PgTokenProvider
+
+from kb_pipeline.adapters.database_url import dagster_database_url, embedded_server, kb_home, sqlalchemy_url
+from kb_pipeline.adapters.postgres_cluster import write_file
+from kb_pipeline.adapters.postgres_server import EmbeddedPostgres
+from kb_pipeline.errors import UsageError
+
+_STATEMENT_TIMEOUT_MS = 60_000
+_RECYCLE_SECONDS = 3600
+_SPARE_CONNECTIONS = 10
+
+
+class KnowledgeBaseStorage(DagsterStorage, ConfigurableClass):
+    """Dagster's run, event and schedule storage in the database of ``dagster_database_url``.
+
+    Names the storage in ``dagster.yaml``; what Dagster gets is its own ``DagsterPostgresStorage``.
+    """
+
+    @classmethod
+    def config_type(cls) -> UserConfigSchema:
+        """No configuration."""
+        return {}
+
+    @classmethod
+    def from_config_value(  # type: ignore[override]
+        cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]
+    ) -> DagsterPostgresStorage:
+        """Starts the embedded server if one is used, and opens the storage.
+
+        Raises:
+            DatabaseError: there is no database to be had; see ``dagster_database_url``.
+        """
+        url = dagster_database_url()
+        server = embedded_server()
+        revival = None if server is None else _Revival(server)
+        return DagsterPostgresStorage(postgres_url=sqlalchemy_url(url), inst_data=inst_data, token_provider=revival)
+
+
+class HomeArtifactStorage(LocalArtifactStorage):
+    """Files of runs under ``KB_HOME/dagster``, however the instance was started."""
+
+    @classmethod
+    def config_type(cls) -> UserConfigSchema:
+        """No configuration."""
+        return {}
+
+    @classmethod
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
+        """The storage; its directory is created when it is first written to."""
+        return cls(str(_dagster_home()), inst_data)
+
+
+class HomeComputeLogManager(LocalComputeLogManager):
+    """What runs print, under ``KB_HOME/dagster/compute_logs``."""
+
+    @classmethod
+    def config_type(cls) -> UserConfigSchema:
+        """No configuration."""
+        return {}
+
+    @classmethod
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Mapping[str, Any]) -> Self:
+        """The log manager; its directory is created when it is first written to."""
+        return cls(str(_dagster_home() / "compute_logs"), inst_data=inst_data)
+
+
+@contextmanager
+def dagster_instance() -> Iterator[DagsterInstance]:
+    """The instance that ``dagster dev`` of this project uses too, from any working directory.
+
+    ``DAGSTER_HOME`` decides when it is set; else the ``dagster.yaml`` of the working directory, of the project or of
+    the installed package is read.
+
+    Raises:
+        DatabaseError: Dagster's database cannot be reached.
+        UsageError: ``DAGSTER_HOME`` is not a directory.
+    """
+    configured = _configured_home()
+    if configured is not None:
+        reference = InstanceRef.from_dir(str(configured))
+    else:
+        _dagster_home().mkdir(parents=True, exist_ok=True)
+        reference = InstanceRef.from_dir(str(_dagster_home()), config_dir=str(dagster_yaml().parent))
+    with DagsterInstance.from_ref(reference) as instance:
+        # Dagster opens a connection for every event, about a thousand in a run, unless it is told to keep one: this is
+        # how its webserver does it.
+        instance.optimize_for_webserver(_STATEMENT_TIMEOUT_MS, pool_recycle=_RECYCLE_SECONDS, max_overflow=_SPARE_CONNECTIONS)
+        yield instance
+
+
+def prepare_dagster_home() -> Path:
+    """A directory to give as ``DAGSTER_HOME`` to Dagster's own commands, so that they see what ``kb`` sees.
+
+    ``DAGSTER_HOME`` itself when it is set; else ``KB_HOME/dagster``, with a copy of the ``dagster.yaml`` in force.
+
+    Raises:
+        UsageError: ``DAGSTER_HOME`` is not a directory, or there is no ``dagster.yaml``.
+    """
+    configured = _configured_home()
+    if configured is not None:
+        return configured
+    _dagster_home().mkdir(parents=True, exist_ok=True)
+    write_file(_dagster_home() / "dagster.yaml", dagster_yaml().read_text(encoding="utf-8"))
+    return _dagster_home()
+
+
+def dagster_yaml() -> Path:
+    """The ``dagster.yaml`` in force without ``DAGSTER_HOME``.
+
+    Raises:
+        UsageError: there is none, not even in the installed package.
+    """
+    package = Path(__file__).parents[1]
+    for directory in (Path.cwd(), package.parent, package / "project"):
+        if (directory / "dagster.yaml").is_file():
+            return directory / "dagster.yaml"
+    raise UsageError(f"dagster.yaml is missing beside {package}: install kb_pipeline again.")
+
+
+def _configured_home() -> Path | None:
+    home = os.environ.get("DAGSTER_HOME")
+    if not home:
+        return None
+    if not Path(home).is_dir():
+        raise UsageError(f"DAGSTER_HOME is {home!r}, which is not a directory: create it, or unset the variable.")
+    return Path(home).resolve()
+
+
+def _dagster_home() -> Path:
+    return kb_home() / "dagster"
+
+
+class _Revival(PgTokenProvider):
+    """Brings a crashed embedded server back before Dagster connects to it.
+
+    Dagster asks for the password before every connection. A daemon that runs for weeks thus gets over a killed server,
+    which nobody else may be there to start.
+    """
+
+    def __init__(self, server: EmbeddedPostgres) -> None:
+        super().__init__()
+        self._server = server
+
+    def get_token(self) -> str:
+        self._server.revive()
+        return self._server.password
+
+    def _fetch_token(self) -> tuple[str, float]:
+        return self.get_token(), 0.0

@@ -1,0 +1,88 @@
+"""What all tests share: an environment without the developer's own settings, and a real PostgreSQL server.
+
+The server is started once for all tests, in a directory of its own; ``KB_TEST_DATABASE_URL`` names another one (its
+role must be allowed to create databases). Each test that asks for a database gets a new one.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import uuid
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from kb_pipeline.adapters.database_url import connect, with_database
+from kb_pipeline.adapters.migrations import migrate
+from kb_pipeline.adapters.postgres_server import EmbeddedPostgres
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test reaches the developer's database by accident: KB_HOME cannot be created until a test sets its own."""
+    for name in list(os.environ):
+        if name.startswith(("PG", "KB_DATABASE", "KB_DAGSTER", "DAGSTER_")):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("KB_HOME", f"{__file__}/home")
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[str]:
+    """URL of a database on the server of this test session."""
+    configured = os.environ.get("KB_TEST_DATABASE_URL")
+    if configured:
+        yield configured
+        return
+    directory = Path(tempfile.mkdtemp(prefix="kb-tests-"))
+    server = EmbeddedPostgres(directory / "postgres")
+    try:
+        url = server.start()
+        # Nothing here has to survive a power cut.
+        _run(url, "ALTER SYSTEM SET fsync = off", "ALTER SYSTEM SET full_page_writes = off", "SELECT pg_reload_conf()")
+        yield url
+    finally:
+        server.stop()
+        shutil.rmtree(directory)
+
+
+@pytest.fixture(scope="session")
+def migrated_template(postgres_server: str) -> Iterator[str]:
+    """Name of a database with the project's schema, which is copied for each test."""
+    with _new_database(postgres_server) as url:
+        migrate(url)
+        yield url.partition("?")[0].rpartition("/")[2]
+
+
+@pytest.fixture
+def database_url(postgres_server: str, migrated_template: str) -> Iterator[str]:
+    """URL of a new database with the project's schema; dropped after the test."""
+    with _new_database(postgres_server, f"TEMPLATE {migrated_template}") as url:
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(postgres_server: str) -> Iterator[str]:
+    """URL of a new database without any table; dropped after the test."""
+    with _new_database(postgres_server) as url:
+        yield url
+
+
+@contextmanager
+def _new_database(server_url: str, options: str = "") -> Iterator[str]:
+    name = f"kb_test_{uuid.uuid4().hex}"
+    _run(server_url, f"CREATE DATABASE {name} {options}")
+    try:
+        yield with_database(server_url, name)
+    finally:
+        _run(server_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _run(url: str, *statements: str) -> None:
+    with closing(connect(url)) as connection, connection.cursor() as cursor:
+        connection.autocommit = True
+        for statement in statements:
+            cursor.execute(statement)
