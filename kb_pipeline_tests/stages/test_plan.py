@@ -1,0 +1,206 @@
+"""The plan: decisions become actions or questions, ids are derived, and nothing is asked twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from kb_pipeline import schemas
+from kb_pipeline.stages import conflicts, gates, merge, retire
+from kb_pipeline.stages.plan import STATE_CHANGES, PlanIdentity, build_plan, recommendation_id
+from kb_pipeline.vocabulary import ActionType, Mode, ReasonCode
+from kb_pipeline_tests.fakes.frames import AS_OF, cases, entries, frame
+
+TABLE = cases("plan")
+IDENTITY = PlanIdentity("team", date(2026, 11, 16), AS_OF, "policy", 0)
+ENTRIES = entries(
+    {"id": "a", "body": "text of a"},
+    {"id": "b", "body": "text of b"},
+    {"id": "c", "body": "text of c", "state": "candidate"},
+)
+RULE_KEYS: dict[str, str] = {**gates.RULE_KEYS, **retire.RULE_KEYS}
+
+
+def plan(
+    case: dict[str, Any], mode: Mode = Mode.APPLY, identity: PlanIdentity = IDENTITY, found: pl.DataFrame = ENTRIES
+) -> pl.DataFrame:
+    queue = case.get("queue", [])
+    return build_plan(
+        identity,
+        found,
+        frame(schemas.GATES, case.get("gates", [])),
+        frame(schemas.RETIREMENT, case.get("retirement", [])),
+        frame(schemas.VERDICTS, case.get("verdicts", [])),
+        frame(schemas.MERGES, case.get("merges", [])),
+        frame(schemas.CONFLICTS, case.get("conflicts", [])),
+        queue=queue if isinstance(queue, pl.DataFrame) else frame(schemas.QUEUE, queue),
+        open_conflicts=set(case.get("open_conflicts", [])),
+        admit_to="active",
+        rule_keys=RULE_KEYS,
+        mode=mode,
+    )
+
+
+def actions(made: pl.DataFrame) -> list[list[str | None]]:
+    return [
+        list(row)
+        for row in made.select("action", "entry_id", "other_entry_id", "to_state", "recommendation_type").iter_rows()
+    ]
+
+
+def asked(made: pl.DataFrame) -> list[str]:
+    return [recommendation_id(row) for row in made.filter(pl.col("action") == "recommend").iter_rows(named=True)]
+
+
+@pytest.mark.parametrize("name", TABLE)
+def test_cases(name: str) -> None:
+    case = TABLE[name]
+    made = plan(case)
+    assert actions(made) == case["actions"]
+    schemas.PLAN.check(made)
+    if "asked" in case:
+        questions = plan(case, Mode.RECOMMEND)
+        assert actions(questions) == case["asked"]
+        schemas.PLAN.check(questions)
+
+
+def test_every_action_is_a_case() -> None:
+    assert {action[0] for case in TABLE.values() for action in case["actions"]} == {
+        action.value for action in ActionType
+    }
+
+
+def test_rows_say_what_they_rest_on() -> None:
+    row = plan(TABLE["merge"]).row(0, named=True)
+    hashes = dict(ENTRIES.select("entry_id", "content_hash").iter_rows())
+    assert (row["content_hash"], row["other_content_hash"]) == (hashes["b"], hashes["a"])
+    assert (row["from_state"], row["to_state"], row["rule"]) == ("active", "archived", "judge.name")
+    assert (row["similarity"], row["verdict"], row["judge"]) == (0.95, "MERGE", "rule")
+    row = plan(TABLE["retire"]).row(0, named=True)
+    assert (row["reason"], row["rule"], row["explanation"]) == (
+        "retire.stale",
+        "retire.max_unmatched_days",
+        "retire.stale",
+    )
+    row = plan(TABLE["protected"]).row(0, named=True)
+    assert row["explanation"] == "retire.stale; protected: pinned"
+    assert (row["from_state"], row["to_state"], row["severity"]) == (None, None, "low")
+
+
+def test_in_mode_recommend_nothing_changes() -> None:
+    for case in TABLE.values():
+        made = plan(case, Mode.RECOMMEND)
+        assert set(made["action"]) <= {ActionType.RECOMMEND}
+        assert made["to_state"].null_count() == made.height
+        # The control: in mode apply the same decisions do change something, wherever they should.
+        applied = plan(case)
+        moved = applied.filter(pl.col("to_state").is_not_null())
+        assert set(moved["action"]) <= {action.value for action in STATE_CHANGES}
+        assert made.height >= moved["entry_id"].n_unique()
+
+
+def test_ids_are_derived_from_all_that_makes_a_run() -> None:
+    def ids(**changed: Any) -> set[str]:
+        return set(plan(TABLE["strengthen"], identity=replace(IDENTITY, **changed))["action_id"])
+
+    same = ids()
+    assert ids() == same
+    for changed in (
+        {"corpus": "other"},
+        {"week": date(2026, 11, 9)},
+        {"as_of": AS_OF - timedelta(seconds=1)},
+        {"policy_fingerprint": "changed"},
+        {"epoch": 1},
+    ):
+        assert ids(**changed).isdisjoint(same)
+
+
+def test_what_waits_already_is_not_asked_again() -> None:
+    first = plan(TABLE["protected"])
+    waiting = [{"recommendation_id": i, "entry_ids": ["a"], "content_hashes": ["h"]} for i in asked(first)]
+    assert len(waiting) == 1
+    assert plan(TABLE["protected"] | {"queue": waiting}).is_empty()
+    # Another text is another question.
+    edited = entries({"id": "a", "body": "another text of a"}, {"id": "b"}, {"id": "c"})
+    assert plan(TABLE["protected"] | {"queue": waiting}, found=edited).height == 1
+    # What is done is not held up by a question about it.
+    waiting[0]["recommendation_id"] = asked(plan(TABLE["merge"], Mode.RECOMMEND))[0]
+    assert actions(plan(TABLE["merge"] | {"queue": waiting})) == TABLE["merge"]["actions"]
+
+
+def test_a_question_about_a_pair_is_the_same_from_both_sides() -> None:
+    one = plan({"merges": [{"loser_id": "b", "winner_id": "a", "merge_decision": "review", "reason": "merge.chain"}]})
+    two = plan({"merges": [{"loser_id": "a", "winner_id": "b", "merge_decision": "review", "reason": "merge.chain"}]})
+    three = plan(TABLE["unsure"])
+    assert asked(one) == asked(two) == asked(three)
+    assert asked(plan(TABLE["conflict"])) != asked(one)
+
+
+def test_two_grounds_for_one_question_are_one_question() -> None:
+    both = TABLE["unsure"] | {
+        "gates": [
+            {
+                "entry_id": "a",
+                "gate_decision": "review",
+                "gate_reasons": ["gates.too_similar_differs"],
+                "nearest_id": "b",
+            }
+        ]
+    }
+    made = plan(both)
+    assert actions(made) == [["recommend", "a", "b", None, "MERGE"]]
+    assert made["reason"].to_list() == ["gates.too_similar_differs"]
+
+
+def test_the_queue_is_ordered_by_likeness_less_a_step_for_what_differs() -> None:
+    unsure = {"verdict": "UNSURE", "reason": "judge.residue"}
+    made = plan(
+        {
+            "verdicts": [
+                unsure | {"entry_id_l": "a", "entry_id_r": "b", "similarity": 0.9},
+                unsure | {"entry_id_l": "a", "entry_id_r": "c", "similarity": 0.95, "specifics_only_l": ["3"]},
+                unsure | {"entry_id_l": "b", "entry_id_r": "c", "similarity": None},
+            ]
+        }
+    )
+    values = list(made.select("entry_id", "other_entry_id", "value", "severity").iter_rows())
+    assert values == [("a", "b", 0.9, "medium"), ("a", "c", 0.85, "low"), ("b", "c", 0.0, "medium")]
+
+
+def test_every_reason_has_a_policy_key_that_exists() -> None:
+    for name in TABLE:
+        for mode in Mode:
+            made = plan(TABLE[name], mode)
+            assert {reason for reason in made["reason"]} <= {code.value for code in ReasonCode}
+            assert made["rule"].str.contains(r"^\w+\.\w+$").all()
+    assert merge.RULE_KEY and conflicts.RULE_KEY
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.lists(st.sampled_from(sorted(TABLE)), min_size=1, max_size=4, unique=True),
+    st.sampled_from(list(Mode)),
+    st.data(),
+)
+def test_the_order_of_rows_is_irrelevant(names: list[str], mode: Mode, data: st.DataObject) -> None:
+    keys = {
+        "gates": "entry_id",
+        "retirement": "entry_id",
+        "merges": "loser_id",
+        "conflicts": "conflict_id",
+        "verdicts": "verdict",
+    }
+    case: dict[str, Any] = {}
+    for part, key in keys.items():
+        rows = {row[key]: row for name in names for row in TABLE[name].get(part, [])}
+        case[part] = list(rows.values())
+    made = plan(case, mode)
+    mixed = {part: data.draw(st.permutations(rows)) for part, rows in case.items()}
+    assert plan(mixed, mode).equals(made)
+    schemas.PLAN.check(made)
