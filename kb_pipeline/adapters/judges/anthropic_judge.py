@@ -1,0 +1,228 @@
+"""The network judge: puts pairs to a Claude model over the Messages API and isolates every failure (ledger K7-K9).
+
+Belongs here: which pairs are asked (budget, secrets, length), the calls, and the translation of everything that can go
+wrong into a reason code. Does not belong here: prompts and the reading of replies (the script: the judge stage).
+
+Promises: no entry text and no key stands in an exception, a log line or a reply; a text with a secret is never sent
+(behaviour 24); one pair's failure is that pair's alone (behaviour 1), except that a refused key or model, or a service
+that fails many times in a row, ends the asking for this run, so that a run without a judge does not wait for hours.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Generic
+
+from kb_pipeline.adapters.judges import ReplyT, RequestT, Script
+from kb_pipeline.adapters.secrets import find_secrets
+from kb_pipeline.vocabulary import Band, ReasonCode
+
+if TYPE_CHECKING:
+    import anthropic
+
+JUDGE_NAME = "anthropic"
+
+MAX_REPLY_TOKENS = 2048
+"""Room for one short JSON object, and for a model that thinks before it answers."""
+
+MAX_FAILURES_IN_A_ROW = 5
+"""So many timeouts or unavailable replies one after another, each past its retries, end the asking for this run."""
+
+_STOPPING_STATUS = frozenset({401, 402, 403, 404})
+"""The key, the account or the model is refused: no later pair would fare better."""
+
+_TRUNCATED = frozenset({"max_tokens", "model_context_window_exceeded"})
+_COMPLETE = frozenset({"end_turn", "stop_sequence"})
+_BORDERLINE = frozenset({Band.BORDERLINE, Band.LEXICAL})
+
+
+class AnthropicJudge(Generic[RequestT, ReplyT]):
+    """Asks a model about each pair, a few at a time; replies come back in the order of the requests.
+
+    One object serves one run: budgets are counted over all calls of ``decide``.
+
+    Args:
+        script: prompts and the reading of replies (the judge stage).
+        model: name of the model.
+        api_key: key of the API; never shown.
+        base_url: another address of the Messages API.
+        timeout_seconds: patience with one attempt.
+        max_retries: repeats of an attempt that failed in passing (408, 409, 429, 5xx, no connection, timeout).
+        max_calls: pairs of the exact and merge bands put to the model in this run.
+        max_borderline_calls: the same for borderline and lexical pairs (K8).
+        max_concurrency: calls at the same time.
+        min_confidence: a less confident verdict becomes UNSURE, 0-1.
+        max_text_chars: a pair with a longer text is not asked and nothing is cut.
+    """
+
+    is_network = True
+    name = JUDGE_NAME
+
+    def __init__(
+        self,
+        script: Script[RequestT, ReplyT],
+        *,
+        model: str,
+        api_key: str,
+        base_url: str | None = None,
+        timeout_seconds: float = 60.0,
+        max_retries: int = 2,
+        max_calls: int = 500,
+        max_borderline_calls: int = 200,
+        max_concurrency: int = 4,
+        min_confidence: float = 0.75,
+        max_text_chars: int = 20_000,
+    ) -> None:
+        self.model = model
+        self.fingerprint = f"{JUDGE_NAME}/{model}/{script.PROMPT_VERSION}/min_confidence={min_confidence:g}"
+        self._script = script
+        self._api_key = api_key
+        self._base_url = base_url
+        self._timeout_seconds = timeout_seconds
+        self._max_retries = max_retries
+        self._calls_left = max_calls
+        self._borderline_calls_left = max_borderline_calls
+        self._max_concurrency = max_concurrency
+        self._min_confidence = min_confidence
+        self._max_text_chars = max_text_chars
+        self._lock = threading.Lock()
+        self._failures_in_a_row = 0
+        self._has_answered = False
+        self._closed_because: str | None = None
+
+    def __repr__(self) -> str:
+        """The model, never the key."""
+        return f"AnthropicJudge(model={self.model!r})"
+
+    def decide(self, requests: Sequence[RequestT]) -> Iterator[ReplyT]:
+        """One reply per request, in their order. Failures are replies, not exceptions."""
+        reasons = [self._reason_not_to_ask(request) for request in requests]
+        if None not in reasons:
+            # Nothing to ask: neither the SDK nor a connection is needed.
+            yield from (self._unasked(*pair) for pair in zip(requests, filter(None, reasons), strict=True))
+            return
+        with self._client() as client, ThreadPoolExecutor(self._max_concurrency, "kb-judge") as pool:
+            waiting: deque[ReplyT | Future[ReplyT]] = deque()
+            try:
+                for request, reason in zip(requests, reasons, strict=True):
+                    if reason is not None:
+                        waiting.append(self._unasked(request, reason))
+                    elif not self._has_answered:
+                        # Until one answer arrived, pairs go one by one: a wrong key or model costs one call.
+                        waiting.append(self._ask(client, request))
+                    else:
+                        waiting.append(pool.submit(self._ask, client, request))
+                    while len(waiting) > 2 * self._max_concurrency:
+                        yield _result(waiting.popleft())
+                while waiting:
+                    yield _result(waiting.popleft())
+            finally:
+                pool.shutdown(wait=True, cancel_futures=True)
+
+    def _client(self) -> anthropic.Anthropic:
+        import anthropic
+
+        # At debug level the SDK logs whole requests, and these hold the texts of entries.
+        logging.getLogger("anthropic").setLevel(logging.WARNING)
+        return anthropic.Anthropic(
+            api_key=self._api_key,
+            base_url=self._base_url,
+            timeout=self._timeout_seconds,
+            max_retries=self._max_retries,
+        )
+
+    def _reason_not_to_ask(self, request: RequestT) -> ReasonCode | None:
+        """Why this pair is not put to the model; None takes one call from the budget of its band."""
+        if (withheld := self._script.withheld_reason(request, self._max_text_chars)) is not None:
+            return withheld
+        if any(find_secrets([request.text_l, request.text_r])):
+            return ReasonCode.JUDGE_SECRET
+        if request.band in _BORDERLINE:
+            self._borderline_calls_left -= 1
+            return ReasonCode.JUDGE_BUDGET_SPENT if self._borderline_calls_left < 0 else None
+        self._calls_left -= 1
+        return ReasonCode.JUDGE_BUDGET_SPENT if self._calls_left < 0 else None
+
+    def _unasked(self, request: RequestT, reason: ReasonCode) -> ReplyT:
+        return self._script.unasked_reply(request, reason, judge=self.name)
+
+    def _ask(self, client: anthropic.Anthropic, request: RequestT) -> ReplyT:
+        import anthropic
+
+        if self._closed_because is not None:
+            return self._failed(request, ReasonCode.JUDGE_UNAVAILABLE, f"not asked: {self._closed_because}")
+        system, user = self._script.build_prompt(request)
+        try:
+            message = client.messages.create(
+                model=self.model,
+                max_tokens=MAX_REPLY_TOKENS,
+                system=system,
+                messages=[{"role": "user", "content": user}],
+                output_config={"format": {"type": "json_schema", "schema": self._script.REPLY_SCHEMA}},
+            )
+        except anthropic.APITimeoutError:
+            return self._missed(request, ReasonCode.JUDGE_TIMEOUT, f"no reply within {self._timeout_seconds:g} s")
+        except anthropic.APIConnectionError:
+            return self._missed(request, ReasonCode.JUDGE_UNAVAILABLE, "no connection")
+        except anthropic.APIStatusError as error:
+            return self._refused(request, error.status_code)
+        except (anthropic.APIResponseValidationError, ValueError):
+            # A reply of status 200 whose body is not JSON: the SDK passes the parser's ValueError through.
+            self._note_answer()
+            return self._failed(request, ReasonCode.JUDGE_INVALID_REPLY, "reply is not JSON")
+        self._note_answer()
+        return self._read(request, message)
+
+    def _read(self, request: RequestT, message: object) -> ReplyT:
+        # The SDK does not validate what it received, so nothing is taken for granted here.
+        stop_reason = getattr(message, "stop_reason", None)
+        model = getattr(message, "model", None)
+        blocks = getattr(message, "content", None)
+        if stop_reason == "refusal":
+            return self._failed(request, ReasonCode.JUDGE_REFUSED, "the model refused to answer")
+        if stop_reason in _TRUNCATED:
+            return self._failed(request, ReasonCode.JUDGE_TRUNCATED, f"reply cut off ({stop_reason})")
+        if stop_reason not in _COMPLETE or not isinstance(blocks, list):
+            return self._failed(request, ReasonCode.JUDGE_INVALID_REPLY, "reply is not a finished message")
+        texts = [getattr(block, "text", None) for block in blocks if getattr(block, "type", None) == "text"]
+        return self._script.read_reply(
+            request,
+            "".join(text for text in texts if isinstance(text, str)),
+            judge=self.name,
+            model=model if isinstance(model, str) else self.model,
+            min_confidence=self._min_confidence,
+        )
+
+    def _refused(self, request: RequestT, status: int) -> ReplyT:
+        """Failure for an error status that remained after the retries."""
+        if status in _STOPPING_STATUS:
+            with self._lock:
+                self._closed_because = f"the API had refused the key or the model (HTTP {status})"
+            return self._failed(request, ReasonCode.JUDGE_REJECTED_REQUEST, f"HTTP {status}: key or model refused")
+        if status < 500 and status not in {408, 409, 429}:
+            self._note_answer()
+            return self._failed(request, ReasonCode.JUDGE_REJECTED_REQUEST, f"HTTP {status}")
+        return self._missed(request, ReasonCode.JUDGE_UNAVAILABLE, f"HTTP {status}")
+
+    def _missed(self, request: RequestT, reason: ReasonCode, detail: str) -> ReplyT:
+        with self._lock:
+            self._failures_in_a_row += 1
+            if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
+                self._closed_because = f"the API had failed {self._failures_in_a_row} times in a row"
+        return self._failed(request, reason, detail)
+
+    def _note_answer(self) -> None:
+        with self._lock:
+            self._failures_in_a_row = 0
+            self._has_answered = True
+
+    def _failed(self, request: RequestT, reason: ReasonCode, detail: str) -> ReplyT:
+        return self._script.failed_reply(request, reason, judge=self.name, model=self.model, detail=detail)
+
+
+def _result(reply: ReplyT | Future[ReplyT]) -> ReplyT:
+    return reply.result() if isinstance(reply, Future) else reply
