@@ -1,0 +1,131 @@
+"""Connections to the project's Postgres: bulk reads as Arrow, bulk writes by COPY, transactions and corpus locks.
+
+Belongs here: how rows travel. Does not belong here: what they mean (snapshots, runs, applying, ...) nor where the server
+is (database_url).
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import polars as pl
+import psycopg2
+import psycopg2.extensions
+
+from kb_pipeline.adapters.database_url import connect
+from kb_pipeline.errors import CorpusBusyError, DatabaseError
+
+Cursor: TypeAlias = psycopg2.extensions.cursor
+
+_CHUNK_ROWS = 50_000
+
+
+@dataclass(frozen=True)
+class Database:
+    """The project's database under one libpq URL."""
+
+    url: str
+
+    @contextmanager
+    def transaction(self) -> Iterator[Cursor]:
+        """A cursor in one transaction: committed at the end, rolled back on any error.
+
+        Raises:
+            DatabaseError: the server went away or cannot be reached.
+        """
+        connection = connect(self.url)
+        try:
+            with connection, connection.cursor() as cursor:
+                yield cursor
+        except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
+            raise DatabaseError(_one_sentence(error)) from error
+        finally:
+            connection.close()
+
+    def read(self, query: str, parameters: Sequence[Any] = ()) -> pl.DataFrame:
+        """Rows of a query (parameters as ``$1``, ``$2``, ...) as a Polars frame, moved as Arrow batches.
+
+        Raises:
+            DatabaseError: the server went away or refuses the query.
+        """
+        import adbc_driver_postgresql.dbapi as adbc
+
+        try:
+            with adbc.connect(self.url) as connection, connection.cursor() as cursor:
+                cursor.execute(query, tuple(parameters) or None)
+                table = cursor.fetch_arrow_table()
+        except adbc.OperationalError as error:
+            raise DatabaseError(_one_sentence(error)) from error
+        frame = pl.from_arrow(table)
+        assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table always becomes a frame
+        return frame
+
+    @contextmanager
+    def corpus_lock(self, corpus: str, *, wait: bool = False) -> Iterator[None]:
+        """Holds the corpus against other runs and imports for as long as the block lasts.
+
+        The lock belongs to the session of its own connection, so that a killed process frees it.
+
+        Args:
+            corpus: corpus to hold.
+            wait: wait for the present holder instead of refusing.
+
+        Raises:
+            CorpusBusyError: somebody else holds the corpus and ``wait`` is false.
+        """
+        connection = connect(self.url)
+        connection.autocommit = True
+        try:
+            with connection.cursor() as cursor:
+                if wait:
+                    cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 4021))", (corpus,))
+                else:
+                    cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 4021))", (corpus,))
+                    row = cursor.fetchone()
+                    if row is None or not row[0]:
+                        raise CorpusBusyError(corpus)
+            yield
+        finally:
+            connection.close()
+
+
+
+def copy_in(cursor: Cursor, table: str, frame: pl.DataFrame) -> int:
+    """Appends a frame to a table by COPY; columns go by name, lists and structs as JSON. Returns the number of rows."""
+    if frame.is_empty():
+        return 0
+    frame = frame.with_columns(
+        pl.Series(name, [None if v is None else _json(v) for v in frame[name].to_list()], dtype=pl.String)
+        for name, dtype in frame.schema.items()
+        if dtype.is_nested()
+    ).with_columns(
+        ("\\x" + pl.col(name).bin.encode("hex")).alias(name)
+        for name, dtype in frame.schema.items()
+        if dtype == pl.Binary
+    )
+    columns = ", ".join(f'"{name}"' for name in frame.columns)
+    statement = f"COPY {table} ({columns}) FROM STDIN (FORMAT csv, NULL '\\N')"
+    for start in range(0, frame.height, _CHUNK_ROWS):
+        buffer = io.BytesIO()
+        # Strings are always quoted, so that an empty string and a string of \N are never taken for null.
+        frame[start : start + _CHUNK_ROWS].write_csv(
+            buffer, include_header=False, null_value="\\N", quote_style="non_numeric"
+        )
+        buffer.seek(0)
+        cursor.copy_expert(statement, buffer)
+    return frame.height
+
+
+def _json(value: Any) -> str:
+    from kb_pipeline.adapters.rows import canonical_json
+
+    return canonical_json(value)
+
+
+def _one_sentence(error: Exception) -> str:
+    text = " ".join(str(error).split())
+    return f"the database did not answer as it should: {text}. Check that it runs and try again."

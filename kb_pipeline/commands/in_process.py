@@ -1,0 +1,127 @@
+"""Runs the weekly job of one partition in this process, and says how it ended.
+
+Belongs here: what ``kb curate`` and ``kb backfill`` share with nobody else: an instance, a run of the job, and the error
+that made a step fail, as the error it was. The run is recorded in the same place as those of the UI.
+"""
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import dagster as dg
+
+from kb_pipeline.adapters.dagster_storage import dagster_instance
+from kb_pipeline.adapters.database import Database
+from kb_pipeline.adapters.runs import close_run, load_counts
+from kb_pipeline.definitions import build_defs
+from kb_pipeline.defs.partitions import partition_key
+from kb_pipeline.errors import KbError
+from kb_pipeline.vocabulary import RunStatus
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What was asked for; empty strings leave the choice to profile, environment or login."""
+
+    profile: str = "weekly"
+    mode: str = ""
+    policy_file: str = ""
+    allow_large_change: bool = False
+    out: str = ""
+    actor: str = ""
+
+    def config(self) -> dict[str, Any]:
+        """As run configuration of the resource ``curation``."""
+        return {
+            "profile": self.profile,
+            "mode": self.mode,
+            "policy_file": str(Path(self.policy_file).resolve()) if self.policy_file else "",
+            "allow_large_change": self.allow_large_change,
+            "out": self.out,
+            "actor": self.actor,
+        }
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """How a run ended."""
+
+    run_id: str
+    status: RunStatus
+    counts: dict[str, Any]
+    message: str | None
+
+
+class Runner:
+    """Runs weeks one after another on one Dagster instance."""
+
+    def __init__(self, instance: dg.DagsterInstance, database: Database) -> None:
+        """Runs on this instance and database."""
+        self._instance = instance
+        self._database = database
+        self._job = build_defs().resolve_job_def("weekly_curation")
+
+    def run_week(self, corpus: str, week: date, request: RunRequest) -> RunResult:
+        """Curates one week of one corpus.
+
+        Raises:
+            KbError: a step failed with it; nothing was applied. A halted run is a result, not an error.
+        """
+        if corpus not in self._instance.get_dynamic_partitions("corpus"):
+            self._instance.add_dynamic_partitions("corpus", [corpus])
+        run_id = str(uuid.uuid4())
+        try:
+            self._job.execute_in_process(
+                instance=self._instance,
+                partition_key=partition_key(corpus, week),
+                run_id=run_id,
+                run_config={
+                    "resources": {"curation": {"config": request.config()}},
+                    "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
+                },
+                raise_on_error=True,
+            )
+        except Exception as error:
+            result = self._result(run_id)
+            if result is not None and result.status is RunStatus.HALTED:
+                return result
+            cause = _cause(error)
+            close_run(self._database, run_id, RunStatus.FAILED, message=str(cause))
+            raise cause from error
+        finished = self._result(run_id)
+        assert finished is not None  # noqa: S101 - a run that ended well has recorded itself
+        return finished
+
+    def _result(self, run_id: str) -> RunResult | None:
+        frame = self._database.read(
+            "SELECT status, message FROM memory_maintenance_jobs WHERE run_id = $1", (run_id,)
+        )
+        if frame.is_empty():
+            return None
+        status, message = frame.row(0)
+        return RunResult(run_id, RunStatus(status), load_counts(self._database, run_id), message)
+
+
+@contextmanager
+def runner(database: Database) -> Iterator[Runner]:
+    """A runner on the project's instance."""
+    with dagster_instance() as instance:
+        yield Runner(instance, database)
+
+
+
+
+def _cause(error: BaseException) -> BaseException:
+    """The error that a step raised, without what Dagster wraps around it."""
+    chain: list[BaseException] = []
+    found: BaseException | None = error
+    # Dagster re-raises in handlers, so that a chain of contexts may come back to an error it has passed.
+    while found is not None and all(found is not passed for passed in chain):
+        chain.append(found)
+        found = getattr(found, "user_exception", None) or found.__cause__ or found.__context__
+    own = next((link for link in chain if isinstance(link, KbError)), None)
+    return own or next((link for link in chain if not isinstance(link, dg.DagsterError)), chain[-1])

@@ -1,0 +1,133 @@
+"""merge_plan, conflict_records and curation_plan: what the run would do, and the checks that stand before doing it."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+import polars as pl
+
+from kb_pipeline.adapters.expectations import check_contracts
+from kb_pipeline.adapters.runs import close_run, latest_run
+from kb_pipeline.adapters.snapshots import count_entries, load_open_conflicts, load_queue
+from kb_pipeline.defs.assets.wiring import asset_options, output, shown
+from kb_pipeline.defs.partitions import corpus_and_week
+from kb_pipeline.defs.publish import WeekInputs, check_result, publish
+from kb_pipeline.defs.resources import Curation, KnowledgeBase
+from kb_pipeline.stages import checks, conflicts, gates, merge, retire
+from kb_pipeline.stages.checks import CheckResult, check_plan
+from kb_pipeline.stages.plan import PlanIdentity, build_plan
+from kb_pipeline.stages.queue import still_waiting
+from kb_pipeline.vocabulary import Mode, ReasonCode, RunStatus, Severity
+
+RULE_KEYS: dict[str, str] = {
+    **{code.value: key for code, key in gates.RULE_KEYS.items()},
+    **{code.value: key for code, key in retire.RULE_KEYS.items()},
+    ReasonCode.CONFLICTS_CONTRADICTION.value: conflicts.RULE_KEY,
+    ReasonCode.CONFLICTS_VALUE_MISMATCH.value: conflicts.RULE_KEY,
+    ReasonCode.MERGE_CHAIN.value: merge.RULE_KEY,
+    ReasonCode.MERGE_SPECIFICS_DIFFER.value: merge.RULE_KEY,
+}
+
+
+@dg.asset(**asset_options("merge_plan", "decisions", "polars"))
+def merge_plan(
+    context: dg.AssetExecutionContext,
+    curation: Curation,
+    knowledge_entries: pl.DataFrame,
+    judge_verdicts: pl.DataFrame,
+) -> dg.Output[pl.DataFrame]:
+    """Which entry goes into which: clusters in which every pair is a duplicate, and a winner by a total order."""
+    corpus, _ = corpus_and_week(context.partition_key)
+    merges = merge.plan_merges(knowledge_entries, judge_verdicts, curation.policy(corpus).merge)
+    counts = merges["merge_decision"].value_counts().iter_rows()
+    return output(merges, **{f"pairs_to_{word}": number for word, number in counts})
+
+
+@dg.asset(**asset_options("conflict_records", "decisions", "polars"))
+def conflict_records(
+    context: dg.AssetExecutionContext, knowledge_entries: pl.DataFrame, judge_verdicts: pl.DataFrame
+) -> dg.Output[pl.DataFrame]:
+    """Pairs of entries that say opposite things, or give different values for the same."""
+    records = conflicts.record_conflicts(knowledge_entries, judge_verdicts)
+    return output(records, **dict(records["conflict_type"].value_counts().iter_rows()))
+
+
+_DESCRIPTIONS = {
+    "schema": "The frames that the plan rests on keep their contracts (Great Expectations).",
+    **{name: (getattr(checks, name).__doc__ or "").splitlines()[0] for name in checks.BLOCKING if name != "schema"},
+}
+
+
+@dg.asset(
+    **asset_options("curation_plan", "decisions", "polars", "greatexpectations"),
+    check_specs=[
+        dg.AssetCheckSpec(name, asset="curation_plan", blocking=True, description=_DESCRIPTIONS[name])
+        for name in checks.BLOCKING
+    ],
+)
+def curation_plan(
+    context: dg.AssetExecutionContext,
+    knowledge_base: KnowledgeBase,
+    curation: Curation,
+    knowledge_entries: pl.DataFrame,
+    gate_results: pl.DataFrame,
+    retirement_decisions: pl.DataFrame,
+    judge_verdicts: pl.DataFrame,
+    merge_plan: pl.DataFrame,
+    conflict_records: pl.DataFrame,
+    distinctiveness_scores: pl.DataFrame,
+    quality_scores: pl.DataFrame,
+) -> Iterator[dg.Output[pl.DataFrame] | dg.AssetCheckResult]:
+    """Every action of the run, before anything is applied. What fails a check here is never applied."""
+    corpus, week = corpus_and_week(context.partition_key)
+    policy = curation.policy(corpus)
+    database = knowledge_base.database
+    run = latest_run(database, corpus, week)
+    plan = build_plan(
+        PlanIdentity(corpus, week, run.as_of, run.policy_fingerprint, run.epoch),
+        knowledge_entries,
+        gate_results,
+        retirement_decisions,
+        judge_verdicts,
+        merge_plan,
+        conflict_records,
+        queue=still_waiting(load_queue(database, run), knowledge_entries),
+        open_conflicts=set(load_open_conflicts(database, run)["conflict_id"]),
+        admit_to=policy.gates.admit_to,
+        rule_keys=RULE_KEYS,
+        mode=Mode(run.mode),
+    )
+    contracts = check_contracts(
+        {"knowledge_entries": knowledge_entries, "judge_verdicts": judge_verdicts, "curation_plan": plan}
+    )
+    broken = [failure for contract in contracts for failure in contract.failures]
+    schema = CheckResult(
+        "schema",
+        not broken,
+        "; ".join(broken) or f"{sum(c.evaluated_count for c in contracts)} expectations hold",
+    )
+    results = [
+        schema,
+        *check_plan(
+            policy,
+            knowledge_entries,
+            plan,
+            judge_verdicts,
+            expected_count=count_entries(database, run)[0],
+            allow_large_change=curation.allow_large_change,
+        ),
+    ]
+    if failed := [result for result in results if not result.passed and checks.severity_of(policy, result) is Severity.HIGH]:
+        # Nothing downstream will run: what was found is published here, so that somebody can look at it.
+        frames = WeekInputs(
+            knowledge_entries, distinctiveness_scores, gate_results, quality_scores, retirement_decisions,
+            judge_verdicts, merge_plan, conflict_records, plan,
+        )  # fmt: skip
+        message = "; ".join(f"{result.name}: {result.sentence}" for result in failed)
+        publish(database, run, policy, curation, frames, RunStatus.HALTED, results)
+        close_run(database, run.run_id, RunStatus.HALTED, message=message)
+        context.log.error(f"halted before applying, nothing was changed. {message}")
+    counts = plan["action"].value_counts().iter_rows()
+    yield dg.Output(plan, metadata={**shown(plan), **{f"actions_{word}": number for word, number in counts}})
+    for result in results:
+        yield check_result(result, "curation_plan", checks.severity_of(policy, result))
+

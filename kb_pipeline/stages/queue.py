@@ -1,0 +1,70 @@
+"""The review queue: what waits for a person at the end of a run.
+
+A question waits until somebody answers it, one of its entries leaves the live states, or one of its texts changes. Order:
+conflicts first, then by value, then by age.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import polars as pl
+
+from kb_pipeline import schemas
+from kb_pipeline.vocabulary import LIVE_STATES, ActionType, RecommendationType
+
+
+def still_waiting(queue: pl.DataFrame, entries: pl.DataFrame) -> pl.DataFrame:
+    """The rows of QUEUE whose entries are all live and unchanged.
+
+    Args:
+        queue: QUEUE, with what was asked in earlier runs.
+        entries: ENTRIES.
+    """
+    live = entries.filter(pl.col("state").is_in(LIVE_STATES)).select(
+        pl.col("entry_id").alias("entry_ids"), pl.col("content_hash").alias("content_hashes"), pl.lit(True).alias("same")
+    )
+    gone = (
+        queue.select("recommendation_id", "entry_ids", "content_hashes")
+        .explode("entry_ids", "content_hashes")
+        .join(live, on=["entry_ids", "content_hashes"], how="left")
+        .filter(pl.col("same").is_null())
+    )
+    return queue.join(gone, on="recommendation_id", how="anti", maintain_order="left")
+
+
+def queue_after(
+    queue: pl.DataFrame, entries: pl.DataFrame, plan: pl.DataFrame, ids: list[str], *, as_of: datetime
+) -> pl.DataFrame:
+    """QUEUE at the end of the run, in the order in which a person should look.
+
+    Args:
+        queue: QUEUE before the run.
+        entries: ENTRIES before the run.
+        plan: PLAN of the run.
+        ids: recommendation id of each recommend row of the plan, in its order.
+        as_of: end of the week.
+    """
+    leaving = plan.filter(pl.col("to_state").is_in(LIVE_STATES).not_())["entry_id"]
+    asked = plan.filter(pl.col("action") == ActionType.RECOMMEND).select(
+        pl.Series("recommendation_id", ids, dtype=pl.String),
+        "recommendation_type",
+        "severity",
+        pl.concat_list("entry_id", "other_entry_id").list.drop_nulls().alias("entry_ids"),
+        pl.concat_list("content_hash", "other_content_hash").list.drop_nulls().alias("content_hashes"),
+        "reason",
+        "explanation",
+        "value",
+        pl.lit(as_of).cast(schemas.Time).alias("since"),
+    )
+    # One question about one pair may have more than one ground; the first stands for all.
+    asked = asked.unique("recommendation_id", keep="first", maintain_order=True)
+    rest = entries.filter(~pl.col("entry_id").is_in(leaving.implode()))
+    both = pl.concat([queue, schemas.QUEUE.select(asked)]).unique("recommendation_id", keep="first", maintain_order=True)
+    waiting = still_waiting(both, rest)
+    return waiting.sort(
+        pl.col("recommendation_type") != RecommendationType.CONFLICT,
+        -pl.col("value").fill_null(0.0),
+        "since",
+        "recommendation_id",
+    )

@@ -1,0 +1,219 @@
+"""Plain words for every code a report can show.
+
+Belongs here: one sentence a reader without knowledge of the code understands, for each member of the vocabulary that
+reaches a report, and the sentence that says what was measured on an entry. Does not belong here: layout.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from kb_pipeline.vocabulary import ActionType, Band, ReasonCode, RecommendationType, State, Verdict
+
+SECRET_TEXT = "[text withheld: looks like it holds a secret]"  # noqa: S105 - a notice, not a password
+"""Stands wherever the text of an entry with a suspected secret would stand."""
+
+RESTRICTED_TEXT = "[text withheld: restricted]"
+"""Stands wherever the text of a restricted entry would stand."""
+
+REVALIDATION_REASON = (
+    "This version does not compare entries with their sources, so whether their evidence still holds is not known."
+)
+QUALITY_BANDS_REASON = "This version does not compute an overall quality score, so there are no bands."
+
+REASONS: dict[str, str] = {
+    ReasonCode.IMPORT_NEW: "The entry came in with an import.",
+    ReasonCode.IMPORT_STATE: "An import gave the entry this state.",
+    ReasonCode.DISTINCTIVENESS_NO_TOKENS: "The text holds no words, so its distinctiveness cannot be measured.",
+    ReasonCode.GATES_PASSED: "The new entry passes every gate.",
+    ReasonCode.GATES_NAME_TOO_SHORT: "The title is too short to say what the entry is about.",
+    ReasonCode.GATES_GENERIC_NAME: "The title is generic: it would fit almost anything.",
+    ReasonCode.GATES_NOT_DISTINCTIVE: "Nearly all of its words are words that most entries use.",
+    ReasonCode.GATES_TOO_SIMILAR: "An active entry says the same already; that entry was strengthened instead.",
+    ReasonCode.GATES_TOO_SIMILAR_DIFFERS: (
+        "It is very close to an active entry but differs in a number, name or negation, so a person decides."
+    ),
+    ReasonCode.RETIRE_LOW_CI_UPPER: "It was tried often enough and hardly ever helped.",
+    ReasonCode.RETIRE_STALE: "Nobody has needed it for a long time.",
+    ReasonCode.RETIRE_PROTECTED: "A rule speaks against the entry, but a protection keeps it.",
+    ReasonCode.DEDUP_MERGED: "Another entry says the same and took this one in.",
+    ReasonCode.DEDUP_KEPT_DISTINCT: "A person marked the entry as distinct, so it is never compared.",
+    ReasonCode.JUDGE_EXACT: "The two texts are the same, apart from layout and punctuation.",
+    ReasonCode.JUDGE_CANONICAL: "The two texts say the same, word for word, in another notation.",
+    ReasonCode.JUDGE_CONTRADICTION: "The two texts are alike except that one denies or reverses what the other says.",
+    ReasonCode.JUDGE_VALUE_MISMATCH: "The two texts are alike except for a number, unit, date or version.",
+    ReasonCode.JUDGE_SUBSET: "One text holds everything specific in the other, and more.",
+    ReasonCode.JUDGE_SPECIFICS_DIFFER: "Each text holds numbers, names or conditions that the other lacks.",
+    ReasonCode.JUDGE_RESIDUE: "Numbers and names agree, but the wording differs; no rule can tell whether it matters.",
+    ReasonCode.JUDGE_SAME_RULE: "The judge read both texts and found that they state the same rule.",
+    ReasonCode.JUDGE_DISTINCT: "The judge read both texts and found that they say different things.",
+    ReasonCode.JUDGE_LOW_CONFIDENCE: "The judge was not sure enough, so a person decides.",
+    ReasonCode.JUDGE_NOT_ALLOWED: "One of the texts is restricted, so no judge may see it and a person decides.",
+    ReasonCode.JUDGE_SECRET: "One of the texts seems to hold a secret, so it was not shown to the judge.",
+    ReasonCode.JUDGE_BUDGET_SPENT: "The judge's budget of calls for this run was used up, so a person decides.",
+    ReasonCode.JUDGE_TOO_LONG: "One of the texts is too long for the judge, so a person decides.",
+    ReasonCode.JUDGE_ADDRESSED: "One of the texts talks to the judge instead of stating knowledge: a person decides.",
+    ReasonCode.JUDGE_INVALID_REPLY: "The judge's answer could not be understood, so both entries were kept.",
+    ReasonCode.JUDGE_REFUSED: "The judge refused to answer, so both entries were kept.",
+    ReasonCode.JUDGE_TRUNCATED: "The judge's answer was cut off, so both entries were kept.",
+    ReasonCode.JUDGE_TIMEOUT: "The judge did not answer in time, so both entries were kept.",
+    ReasonCode.JUDGE_UNAVAILABLE: "The judge could not be reached, so both entries were kept.",
+    ReasonCode.JUDGE_REJECTED_REQUEST: "The judge's service rejected the question, so both entries were kept.",
+    ReasonCode.MERGE_SPECIFICS_DIFFER: (
+        "The judge calls them the same, but a number, name or negation differs, so a person decides."
+    ),
+    ReasonCode.MERGE_CHAIN: (
+        "Each is close to a third entry, but the two are not duplicates of each other, so a person decides."
+    ),
+    ReasonCode.MERGE_KEPT_BY_PERSON: "A person took an earlier merge back, so the entry stays until its text changes.",
+    ReasonCode.MERGE_MODE_RECOMMEND: "The run only recommends, so a person decides on the merge.",
+    ReasonCode.CONFLICTS_CONTRADICTION: "The two entries say opposite things about the same matter.",
+    ReasonCode.CONFLICTS_VALUE_MISMATCH: "The two entries give different values for the same thing.",
+}
+"""Reason code -> what it means."""
+
+RETIRE_RULES: dict[str, str] = {
+    ReasonCode.RETIRE_LOW_CI_UPPER.value: "retire.max_ci_upper",
+    ReasonCode.RETIRE_STALE.value: "retire.max_unmatched_days",
+}
+"""Reason code of a retirement -> policy key that sets it; also for entries whose question waits since another week."""
+
+PROTECTIONS: dict[str, str] = {
+    "pinned": "a person pinned it",
+    "approved": "a person approved it",
+    "protected_kind": "its kind is protected by policy",
+    "kept_by_person": "a person took an earlier retirement back",
+}
+"""Word of a protection -> why the entry stays (ledger K17)."""
+
+STATES: dict[State, str] = {
+    State.CANDIDATE: "new, not yet let in",
+    State.APPROVED: "approved by a person, not yet in use",
+    State.ACTIVE: "in use",
+    State.NEEDS_REVIEW: "a person has to look before it is used again",
+    State.STALE: "may be out of date",
+    State.INVALIDATED: "its source no longer supports it",
+    State.SUPERSEDED: "replaced by a newer entry",
+    State.EXPIRED: "its time is over",
+    State.ARCHIVED: "out of use, kept, can be brought back",
+    State.BLOCKED: "shut off for safety",
+}
+"""State -> what it means."""
+
+BANDS: dict[Band, str] = {
+    Band.EXACT: "Same text",
+    Band.MERGE: "Very similar",
+    Band.BORDERLINE: "Similar",
+    Band.LEXICAL: "Found by shared words",
+}
+"""Band -> heading; strongest band first."""
+
+VERDICTS: dict[Verdict, str] = {
+    Verdict.MERGE: "the same",
+    Verdict.KEEP_BOTH: "different, both stay",
+    Verdict.CONFLICT: "they disagree",
+    Verdict.SUPERSEDES: "one replaces the other",
+    Verdict.UNSURE: "a person must decide",
+}
+"""Verdict -> what it says of two entries."""
+
+VERDICT_HEADS: dict[Verdict, str] = {
+    Verdict.MERGE: "Same",
+    Verdict.KEEP_BOTH: "Different",
+    Verdict.CONFLICT: "Disagree",
+    Verdict.SUPERSEDES: "Replaced",
+    Verdict.UNSURE: "Undecided",
+}
+"""Verdict -> head of a column."""
+
+QUESTIONS: dict[RecommendationType, str] = {
+    RecommendationType.MERGE: "Do these say the same?",
+    RecommendationType.FLAG: "Is this entry good enough?",
+    RecommendationType.SUPERSEDE: "Does one replace the other?",
+    RecommendationType.REFRESH: "Does this still hold?",
+    RecommendationType.ARCHIVE: "Shall this go out of use?",
+    RecommendationType.CONFLICT: "Which of these is right?",
+    RecommendationType.ADMIT: "Shall this be let in?",
+}
+"""What the queue asks -> the question in words."""
+
+ACTIONS: dict[ActionType, str] = {
+    ActionType.ADMIT: "new entries let in",
+    ActionType.REFUSE: "new entries refused and archived",
+    ActionType.STRENGTHEN: "entries strengthened by a repeat of what they say",
+    ActionType.RETIRE: "entries retired",
+    ActionType.MERGE: "duplicates merged into another entry",
+    ActionType.OPEN_CONFLICT: "conflicts opened",
+    ActionType.RECOMMEND: "questions put to a person",
+}
+"""Action -> what happened to so many."""
+
+CHECKS: dict[str, str] = {
+    "schema": "All data have the expected form",
+    "no_entry_lost": "No entry got lost",
+    "one_transition_per_entry": "No entry changes twice",
+    "allowed_transitions": "Only allowed changes of state",
+    "winners_stay": "An entry that takes another in stays",
+    "scope_not_crossed": "No merge across owners, repositories or kinds",
+    "specifics_equal": "Merged texts agree in numbers, names and negations",
+    "blast_radius": "The change is not larger than allowed",
+    "coverage": "Everything was looked at",
+    "distinctiveness_drift": "Distinctiveness is stable",
+    "borderline_backlog": "Few borderline pairs wait",
+    "judge_degraded": "The judge answered",
+}
+"""Name of a check -> what it makes sure of; an unlisted check shows its name."""
+
+
+def reason_words(code: str) -> str:
+    """The sentence of a reason code; the code itself when it comes from a newer or foreign record."""
+    return REASONS.get(code, code)
+
+
+def measured_retirement(reason: str, row: Mapping[str, Any], thresholds: Mapping[str, float]) -> str:
+    """What was measured on an entry that a retirement rule speaks against.
+
+    Args:
+        reason: reason code of the rule.
+        row: attempts, successes, performance_ci_upper, staleness_days of the entry.
+        thresholds: policy values by key.
+    """
+    if reason == ReasonCode.RETIRE_LOW_CI_UPPER:
+        limit = _limit(thresholds, "max_ci_upper", "; below {:.2f} an entry is retired")
+        return (
+            f"{row['successes']:,} of {row['attempts']:,} uses succeeded. Even at best that points to a success rate "
+            f"of {row['performance_ci_upper']:.3f}{limit}."
+        )
+    if reason == ReasonCode.RETIRE_STALE and row["staleness_days"] is not None:
+        limit = _limit(thresholds, "max_unmatched_days", " (limit {:,.0f})")
+        return f"No match for {int(row['staleness_days']):,} days{limit}."
+    return reason_words(reason)
+
+
+def measured_gate(reason: str, row: Mapping[str, Any], thresholds: Mapping[str, float]) -> str:
+    """What was measured on an entry that does not pass a gate.
+
+    Args:
+        reason: reason code of the gate.
+        row: name_chars, distinctiveness, max_similarity and nearest_id of the entry.
+        thresholds: policy values by key.
+    """
+    words = reason_words(reason)
+    if reason == ReasonCode.GATES_NAME_TOO_SHORT:
+        limit = _limit(thresholds, "min_name_chars", ", at least {:,.0f} are wanted")
+        return f"The title has only {row['name_chars']:,} characters{limit}."
+    if reason == ReasonCode.GATES_NOT_DISTINCTIVE and row["distinctiveness"] is not None:
+        limit = _limit(thresholds, "min_distinctiveness", ", at least {:.0%} are wanted")
+        # Rounded down, so that 0.2996 does not read as the 30 % it misses.
+        share = math.floor(row["distinctiveness"] * 1000) / 10
+        return f"Only {share:g}% of its words are not everybody's words{limit}."
+    if reason in (ReasonCode.GATES_TOO_SIMILAR, ReasonCode.GATES_TOO_SIMILAR_DIFFERS) and row["nearest_id"]:
+        return f"{words} Nearest: {row['nearest_id']}, similarity {row['max_similarity']:.2f}."
+    return words
+
+
+def _limit(thresholds: Mapping[str, float], key: str, words: str) -> str:
+    value = thresholds.get(key)
+    return "" if value is None else words.format(value)

@@ -1,0 +1,506 @@
+"""Import: what rows change, what a repeated import leaves alone, and that curation is not undone by it."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import unicodedata
+from datetime import UTC, datetime
+from typing import Any
+
+import polars as pl
+import pytest
+
+from kb_pipeline.adapters.importing import last_complete_week
+from kb_pipeline.errors import CorpusBusyError, UsageError
+from kb_pipeline.vocabulary import TRANSITIONS, State
+from kb_pipeline_tests.fakes.corpus import Corpus, Decisions
+
+
+@pytest.fixture
+def corpus(database_url: str) -> Corpus:
+    return Corpus(database_url)
+
+
+def outcome(result: Any) -> tuple[int, int, int, int]:
+    return result.accepted, result.updated, result.unchanged, len(result.rejects)
+
+
+FULL: dict[str, Any] = {
+    "id": "a", "kind": "skill", "title": "Deploy by hand", "body": "Two\nlines", "rationale": "because",
+    "alternatives": ["do it later"], "steps": ["build", "push"], "tags": ["ops"], "tenant": "t", "repository": "r",
+    "module": "m", "state": "active", "confidence": 0.5, "pinned": True, "keep_distinct": True,
+    "review_state": "approved", "sensitivity": "restricted", "created_at": "2026-01-02T03:04:05Z",
+    "updated_at": "2026-02-03T04:05:06.5Z", "expires_at": "2027-01-01T00:00:00Z",
+    "last_matched_at": "2026-10-01T00:00:00Z", "last_retrieved_at": "2026-09-01T00:00:00Z",
+    "last_validated_at": "2026-08-01T00:00:00Z", "completed_at": "2026-07-01T00:00:00Z", "attempts": 5, "successes": 4,
+    "retrievals": 9, "supersedes": ["x"], "generated_from": ["y"], "visible_to": ["team"], "origin": "human",
+    "source_type": "runbook", "proposed_by": "ann", "author": "bob",
+    "evidence": [
+        {"type": "file", "path": "a.py", "commit": "c0ffee", "line_start": 1, "line_end": 3, "symbol": "f", "blame": "me"},
+        {"type": "graph", "edge": "a->b"},
+        {"type": "doc", "ref": "ADR-7"},
+    ],
+    "usage": [
+        {"id": "u1", "type": "retrieved", "at": "2026-08-02T00:00:00Z", "workflow_run": "w", "context_pack": "p"},
+        {"id": "u2", "type": "outcome", "at": "2026-08-03T00:00:00Z", "used_in": "d", "outcome": "success"},
+    ],
+    "invalidation_policy": [{"when": "file_changed", "strict": False}],
+}  # fmt: skip
+
+
+def test_every_field_comes_back(corpus: Corpus) -> None:
+    assert outcome(corpus.load(FULL)) == (1, 0, 0, 0)
+    row = corpus.rows(full=True)["a"]
+    for name, value in FULL.items():
+        expected = "2026-02-03T04:05:06.500000Z" if name == "updated_at" else value
+        assert row[name] == expected, name
+    plain = corpus.rows()["a"]
+    assert "usage" not in plain
+    assert {name: row[name] for name in plain} == plain
+
+
+def test_unknown_fields_come_back_at_top_level_as_they_were(corpus: Corpus) -> None:
+    extra = {
+        "team": "red",
+        "reviewed": False,
+        "note": None,
+        "empty": [],
+        "deep": {"b": [1, 2.5, None], "a": ""},
+        "n": 10**20,
+    }
+    corpus.load({"id": "a"} | extra)
+    row = corpus.rows()["a"]
+    assert {name: row[name] for name in extra if name in row} == extra
+    assert outcome(corpus.load({"id": "a"} | extra)) == (0, 0, 1, 0)
+    assert outcome(corpus.load({"id": "a"} | extra | {"reviewed": True})) == (0, 1, 0, 0)
+
+
+def test_the_faults_of_a_file_are_rejected_and_the_rest_goes_on(corpus: Corpus) -> None:
+    lines = [
+        b'{"id": "good", "kind": "fact", "title": "t"}',
+        b"not json",
+        b'{"id": "b", "kind": "fact"}',
+        b'{"id": "c", "kind": "fact", "title": 7}',
+        b'{"id": "d", "kind": "fact", "title": "a\\u0000b"}',
+        b'{"id": "e", "kind": "fact", "title": "t", "attempts": -1}',
+        b'{"id": "f", "kind": "fact", "title": "t", "attempts": 1, "successes": 2}',
+        b'{"id": "g", "kind": "fact", "title": "t", "created_at": "2026-02-30"}',
+        b'{"id": "good", "kind": "fact", "title": "again"}',
+        b'{"id": "h", "kind": "fact", "title": "t", "content_hash": "0000"}',
+        b'{"id": "also good", "kind": "fact", "title": "t"}',
+    ]
+    result = corpus.load_bytes(b"\n".join(lines))
+    assert outcome(result) == (2, 0, 0, 9)
+    assert [(reject.line, reject.field) for reject in result.rejects] == [
+        (2, "row"), (3, "title"), (4, "title"), (5, "title"), (6, "attempts"), (7, "successes"), (8, "created_at"),
+        (9, "id"), (10, "content_hash"),
+    ]  # fmt: skip
+    assert sorted(corpus.rows()) == ["also good", "good"]
+    assert corpus.rows()["good"]["title"] == "t"
+    # A reject can be mended and imported: it is the row itself.
+    assert json.loads(result.rejects[-1].row)["id"] == "h"
+
+
+def test_a_repeated_import_changes_nothing_at_all(corpus: Corpus) -> None:
+    rows = [
+        FULL,
+        {"id": "b", "attempts": 3},
+        {"id": "c", "created_at": "2026-01-01", "usage": [{"type": "cited", "at": "2026-02-01"}]},
+    ]
+    corpus.load(*rows)
+    before = corpus.everything()
+    assert len(before["changes"]) == 1
+    for _ in range(2):
+        assert outcome(corpus.load(*rows)) == (0, 0, 3, 0)
+        assert corpus.everything() == before
+    # The control: one changed word is one update.
+    assert outcome(corpus.load(*rows[:2], rows[2] | {"title": "Another title"})) == (0, 1, 2, 0)
+    assert len(corpus.everything()["changes"]) == 2
+
+
+def test_rejected_rows_alone_leave_no_trace(corpus: Corpus) -> None:
+    corpus.load({"id": "a"})
+    before = corpus.everything()
+    assert outcome(corpus.load_bytes(b"{}\n[]\n")) == (0, 0, 0, 2)
+    assert outcome(corpus.load_bytes(b"")) == (0, 0, 0, 0)
+    assert corpus.everything() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "second"),
+    [
+        ("line ends", {"body": "one\ntwo"}, {"body": "one\r\ntwo"}),
+        ("old line ends", {"body": "one\ntwo"}, {"body": "one\rtwo"}),
+        ("byte order mark", {"body": "one"}, {"body": "\ufeffone"}),
+        ("composition", {"title": "Café"}, {"title": unicodedata.normalize("NFD", "Café")}),
+        ("in a step", {"steps": ["é"]}, {"steps": [unicodedata.normalize("NFD", "é")]}),
+        ("in an unknown field", {"extra": {"é": ["a\nb"]}}, {"extra": {unicodedata.normalize("NFD", "é"): ["a\r\nb"]}}),
+        (
+            "in evidence",
+            {"evidence": [{"path": "é.py"}]},
+            {"evidence": [{"path": unicodedata.normalize("NFD", "é.py")}]},
+        ),
+        (
+            "order of evidence",
+            {"evidence": [{"path": "a"}, {"path": "b"}]},
+            {"evidence": [{"path": "b"}, {"path": "a"}]},
+        ),
+        ("zone", {"created_at": "2026-01-01T12:00:00Z"}, {"created_at": "2026-01-01T13:00:00+01:00"}),
+        ("absent and null", {}, {"body": None, "tags": [], "pinned": False}),
+        ("number", {"confidence": 1}, {"confidence": 1.0}),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_invisible_differences_make_no_new_version(
+    corpus: Corpus, name: str, first: dict[str, Any], second: dict[str, Any]
+) -> None:
+    corpus.load({"id": "a"} | first)
+    before = corpus.everything()
+    assert outcome(corpus.load({"id": "a"} | second)) == (0, 0, 1, 0)
+    assert corpus.everything() == before
+    assert outcome(corpus.load({"id": "a"} | first | {"body": "really another text"})) == (0, 1, 0, 0)
+    assert corpus.count("entry_versions") == 2
+
+
+def test_a_byte_order_mark_before_the_file_and_windows_line_ends(corpus: Corpus) -> None:
+    content = b'{"id":"a","kind":"fact","title":"t"}\n{"id":"b","kind":"fact","title":"t"}\n'
+    corpus.load_bytes(content)
+    assert outcome(corpus.load_bytes(b"\xef\xbb\xbf" + content.replace(b"\n", b"\r\n"))) == (0, 0, 2, 0)
+
+
+def test_all_formats_mean_the_same(corpus: Corpus) -> None:
+    rows = [
+        {"id": "a", "kind": "fact", "title": "T", "tags": ["x"], "attempts": 2, "pinned": True, "team": "red",
+         "evidence": [{"type": "file", "path": "a.py", "line_start": 3}], "created_at": "2026-01-02T03:04:05Z"},
+        {"id": "b", "kind": "rule", "body": "line\nline", "confidence": 0.25, "created_at": "2026-01-02T03:04:05Z"},
+    ]  # fmt: skip
+    plain = b"".join(json.dumps(row).encode() + b"\n" for row in rows)
+    assert outcome(corpus.load_bytes(plain)) == (2, 0, 0, 0)
+    names = sorted({name for row in rows for name in row})
+    stream = io.StringIO()
+    writer = csv.DictWriter(stream, names)
+    writer.writeheader()
+    writer.writerows({k: json.dumps(v) if isinstance(v, list) else v for k, v in row.items()} for row in rows)
+    table = io.BytesIO()
+    pl.DataFrame(rows, infer_schema_length=None).write_parquet(table)
+    for name, content in (
+        ("rows.jsonl.gz", gzip.compress(plain)),
+        ("rows.csv", stream.getvalue().encode()),
+        ("rows.csv.gz", gzip.compress(stream.getvalue().encode())),
+        ("rows.parquet", table.getvalue()),
+    ):
+        assert outcome(corpus.load_bytes(content, name)) == (0, 0, 2, 0), name
+
+
+def test_a_huge_body_is_taken_whole_or_rejected(corpus: Corpus) -> None:
+    corpus.load({"id": "a", "body": "ä" * 3_000_000}, {"id": "b", "body": "x" * 8_000_001})
+    rows = corpus.rows()
+    assert list(rows) == ["a"]
+    assert rows["a"]["body"] == "ä" * 3_000_000
+
+
+def test_texts_that_look_like_the_signs_of_the_transport(corpus: Corpus) -> None:
+    odd = [
+        "\\N",
+        "\\.",
+        '"',
+        '""',
+        "a,b",
+        "\t",
+        " ",
+        "\\x00",
+        "null",
+        "{}",
+        "'; DROP TABLE entries; --",
+        "%s %(x)s $1",
+        "\u2028",
+    ]
+    rows = [
+        {"id": f"e{n:02d}", "title": text, "body": f"x{text}\n{text}", "tags": [text], "author": text}
+        for n, text in enumerate(odd)
+    ]
+    assert outcome(corpus.load(*rows)) == (len(odd), 0, 0, 0)
+    back = corpus.rows()
+    for row in rows:
+        for name in ("title", "body", "tags", "author"):
+            assert back[row["id"]][name] == row[name]
+    assert outcome(corpus.load(*rows)) == (0, 0, len(odd), 0)
+    assert outcome(corpus.load({"id": "'; x", "tenant": "\\N"}, {"id": "\\N", "tenant": ""})) == (2, 0, 0, 0)
+    assert {"'; x", "\\N"} <= set(corpus.rows())
+
+
+def test_the_content_hash_must_agree(corpus: Corpus) -> None:
+    corpus.load({"id": "a", "title": "T", "body": "B"})
+    right = corpus.rows()["a"]["content_hash"]
+    assert outcome(corpus.load({"id": "a", "title": "T", "body": "B", "content_hash": right})) == (0, 0, 1, 0)
+    result = corpus.load({"id": "a", "title": "T", "body": "changed", "content_hash": right}, {"id": "b"})
+    assert outcome(result) == (1, 0, 0, 1)
+    assert result.rejects[0].field == "content_hash"
+    assert right in result.rejects[0].reason
+    assert corpus.rows()["a"]["body"] == "B"
+
+
+# --- times -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("times", "seen_from"),
+    [
+        ({"created_at": "2026-03-01T10:00:00Z"}, "2026-03-01T10:00:00Z"),
+        ({"created_at": "2026-03-01", "updated_at": "2026-04-01"}, "2026-04-01T00:00:00Z"),
+        ({"updated_at": "2026-04-01"}, "2026-04-01T00:00:00Z"),
+        ({}, "2026-11-30T00:00:00Z"),
+    ],
+)
+def test_an_entry_counts_from_its_own_time(corpus: Corpus, times: dict[str, str], seen_from: str) -> None:
+    corpus.load({"id": "a"} | times)
+    moment = datetime.fromisoformat(seen_from)
+    assert corpus.rows(as_of=moment) == {}
+    assert list(corpus.rows(as_of=moment.replace(microsecond=1))) == ["a"]
+
+
+def test_the_last_complete_week() -> None:
+    for now, monday in (
+        ("2026-12-09T12:00:00Z", "2026-11-30"),
+        ("2026-12-07T00:00:00Z", "2026-11-30"),
+        ("2026-12-06T23:59:59Z", "2026-11-23"),
+        ("2026-12-07T01:00:00+02:00", "2026-11-23"),
+    ):
+        assert last_complete_week(datetime.fromisoformat(now)) == datetime.fromisoformat(monday).replace(tzinfo=UTC)
+
+
+def test_an_undated_row_keeps_its_time_when_it_is_imported_again_later(corpus: Corpus) -> None:
+    corpus.load({"id": "a"})
+    before = corpus.everything()
+    assert outcome(corpus.load({"id": "a"}, now=datetime(2027, 6, 1, tzinfo=UTC))) == (0, 0, 1, 0)
+    assert corpus.everything() == before
+
+
+# --- totals ----------------------------------------------------------------------------------------------------------
+
+USED = [
+    {"type": "outcome", "at": "2026-02-01T00:00:00Z", "outcome": "success"},
+    {"type": "outcome", "at": "2026-02-02T00:00:00Z", "outcome": "failure"},
+    {"type": "retrieved", "at": "2026-02-03T00:00:00Z"},
+]
+
+
+def totals(corpus: Corpus, entry_id: str = "a") -> tuple[int, int, int]:
+    row = corpus.rows()[entry_id]
+    return row["attempts"], row["successes"], row["retrievals"]
+
+
+def test_totals_are_inclusive_of_the_usage_rows(corpus: Corpus) -> None:
+    corpus.load(
+        {"id": "rows alone", "usage": USED},
+        {"id": "totals alone", "attempts": 10, "successes": 4, "retrievals": 7},
+        {"id": "both", "attempts": 10, "successes": 4, "retrievals": 7, "usage": USED},
+        {"id": "less than the rows", "attempts": 1, "successes": 0, "usage": USED},
+    )
+    assert totals(corpus, "rows alone") == (2, 1, 1)
+    assert totals(corpus, "totals alone") == totals(corpus, "both") == (10, 4, 7)
+    assert totals(corpus, "less than the rows") == (2, 1, 1)
+
+
+def test_new_usage_rows_add_up_and_known_ones_do_not(corpus: Corpus) -> None:
+    corpus.load({"id": "a", "usage": USED[:1]})
+    assert outcome(corpus.load({"id": "a", "usage": USED})) == (0, 1, 0, 0)
+    assert totals(corpus) == (2, 1, 1)
+    assert outcome(corpus.load({"id": "a", "usage": USED})) == (0, 0, 1, 0)
+    assert outcome(corpus.load({"id": "a"})) == (0, 0, 1, 0)
+    assert totals(corpus) == (2, 1, 1)
+
+
+def test_a_total_that_grows_is_the_total(corpus: Corpus) -> None:
+    corpus.load({"id": "a", "attempts": 10, "successes": 4})
+    assert outcome(corpus.load({"id": "a", "attempts": 13, "successes": 5})) == (0, 1, 0, 0)
+    assert totals(corpus)[:2] == (13, 5)
+    assert outcome(corpus.load({"id": "a", "attempts": 13, "successes": 5})) == (0, 0, 1, 0)
+    # It may also be corrected downwards, and a row that does not speak of it leaves it.
+    corpus.load({"id": "a", "attempts": 12, "successes": 5})
+    corpus.load({"id": "a"})
+    assert totals(corpus)[:2] == (12, 5)
+    # New rows and a new total at the same time: the total is the total.
+    corpus.load({"id": "a", "attempts": 14, "successes": 6, "usage": USED})
+    assert totals(corpus) == (14, 6, 1)
+    # New rows under a total that has not moved are explained by it.
+    corpus.load({"id": "a", "attempts": 14, "successes": 6, "usage": [*USED, USED[0] | {"id": "late"}]})
+    assert totals(corpus) == (14, 6, 1)
+    assert corpus.projections_are_true()
+
+
+def test_a_total_that_is_said_after_the_rows_includes_them(corpus: Corpus) -> None:
+    corpus.load({"id": "a", "usage": USED})
+    corpus.load({"id": "a", "attempts": 5, "successes": 3, "usage": USED})
+    assert totals(corpus) == (5, 3, 1)
+
+
+def test_last_match_is_the_latest_that_anybody_told(corpus: Corpus) -> None:
+    def last() -> tuple[str | None, str | None]:
+        row = corpus.rows()["a"]
+        return row.get("last_matched_at"), row.get("last_retrieved_at")
+
+    corpus.load({"id": "a", "usage": USED})
+    assert last() == ("2026-02-03T00:00:00Z", "2026-02-03T00:00:00Z")
+    corpus.load({"id": "a", "usage": USED, "last_matched_at": "2026-05-01", "last_retrieved_at": "2026-04-01"})
+    assert last() == ("2026-05-01T00:00:00Z", "2026-04-01T00:00:00Z")
+    before = corpus.everything()
+    assert outcome(corpus.load({"id": "a", "last_matched_at": "2026-03-01"})) == (0, 0, 1, 0)
+    assert corpus.everything() == before
+    corpus.load({"id": "a", "usage": [{"type": "ignored", "at": "2026-07-01"}, {"type": "cited", "at": "2026-06-01"}]})
+    assert last() == ("2026-06-01T00:00:00Z", "2026-04-01T00:00:00Z")
+
+
+@pytest.mark.parametrize(
+    ("said", "counted"),
+    [
+        (None, (0, 0)),
+        ("success", (1, 1)),
+        ("failure", (1, 0)),
+        ("whatever", (1, 0)),
+        ({"tests": "passed", "merged": True}, (1, 1)),
+        ({"tests": "passed", "review": "failed"}, (1, 0)),
+        ({}, (1, 0)),
+    ],
+)
+def test_outcomes(corpus: Corpus, said: Any, counted: tuple[int, int]) -> None:
+    corpus.load({"id": "a", "usage": [{"type": "outcome", "at": "2026-02-01", "outcome": said}]})
+    assert totals(corpus)[:2] == counted
+    assert corpus.rows(full=True)["a"]["usage"][0].get("outcome") == said
+
+
+# --- curation is not undone --------------------------------------------------------------------------------------------
+
+BEFORE = [
+    {"id": "a", "created_at": "2026-01-01", "attempts": 30, "successes": 20, "evidence": [{"path": "e1"}]},
+    {
+        "id": "b",
+        "created_at": "2026-01-02",
+        "attempts": 12,
+        "successes": 3,
+        "evidence": [{"path": "e2"}, {"path": "e1"}],
+    },
+    {"id": "c", "created_at": "2026-01-03", "state": "active"},
+    {"id": "d", "created_at": "2026-01-04", "state": "candidate"},
+]
+DECIDED = Decisions(merges={"b": "a"}, retire=("c",), admit=("d",))
+
+
+def test_the_same_file_after_curation_changes_nothing(corpus: Corpus) -> None:
+    corpus.load(*BEFORE)
+    corpus.curate(decided=DECIDED)
+    after = corpus.everything()
+    states = {i: row["state"] for i, row in corpus.rows().items()}
+    assert states == {"a": "active", "b": "archived", "c": "archived", "d": "active"}
+    assert outcome(corpus.load(*BEFORE)) == (0, 0, 4, 0)
+    assert corpus.everything() == after
+
+
+def test_the_own_export_after_curation_changes_nothing(corpus: Corpus) -> None:
+    corpus.load(*BEFORE)
+    corpus.curate(decided=DECIDED)
+    after = corpus.everything()
+    for full in (False, True):
+        assert outcome(corpus.load_bytes(corpus.export(full=full))) == (0, 0, 4, 0)
+        assert corpus.everything() == after
+    # And the old file after that neither.
+    assert outcome(corpus.load(*BEFORE)) == (0, 0, 4, 0)
+    assert corpus.everything() == after
+
+
+def test_an_edited_export_and_then_the_old_file(corpus: Corpus) -> None:
+    corpus.load(*BEFORE)
+    corpus.curate(decided=DECIDED)
+    edited = corpus.export().replace(b'"title":"Knowledge of b"', b'"title":"Another title"')
+    rows = [json.loads(line) for line in edited.splitlines()]
+    for row in rows:
+        del row["content_hash"]
+    assert outcome(corpus.load(*rows)) == (0, 1, 3, 0)
+    # The old file has the old title of b again; that is all it changes.
+    assert outcome(corpus.load(*BEFORE)) == (0, 1, 3, 0)
+    rows_now = corpus.rows()
+    assert [row["state"] for row in rows_now.values()] == ["active", "archived", "archived", "active"]
+    assert (rows_now["a"]["attempts"], rows_now["a"]["successes"]) == (42, 23)
+    assert (rows_now["b"]["attempts"], rows_now["b"]["successes"]) == (12, 3)
+    assert [piece["path"] for piece in rows_now["b"]["evidence"]] == ["e2", "e1"]
+
+
+def test_totals_of_the_source_go_on_after_a_merge(corpus: Corpus) -> None:
+    corpus.load(*BEFORE)
+    corpus.curate(decided=DECIDED)
+    assert totals(corpus, "a") == (42, 23, 0)
+    # The source knows nothing of the merge: five more uses of its own are five more.
+    corpus.load(BEFORE[0] | {"attempts": 35, "successes": 22})
+    assert totals(corpus, "a") == (47, 25, 0)
+    assert outcome(corpus.load(BEFORE[0] | {"attempts": 35, "successes": 22})) == (0, 0, 1, 0)
+    corpus.load(BEFORE[0] | {"attempts": 36, "successes": 22, "usage": USED[:1]})
+    assert totals(corpus, "a") == (48, 25, 0)
+
+
+def test_an_edited_text_keeps_its_state(corpus: Corpus) -> None:
+    corpus.load(*BEFORE)
+    corpus.curate(decided=DECIDED)
+    assert outcome(corpus.load(BEFORE[1] | {"body": "A new body"})) == (0, 1, 0, 0)
+    row = corpus.rows()["b"]
+    assert (row["state"], row["body"], row["merged_into"]) == ("archived", "A new body", "a")
+
+
+def test_a_person_can_change_the_state_by_an_import(corpus: Corpus) -> None:
+    corpus.load(*BEFORE)
+    corpus.curate(decided=DECIDED)
+    assert outcome(corpus.load(BEFORE[0] | {"state": "blocked"})) == (0, 1, 0, 0)
+    row = corpus.rows()["a"]
+    # Neither row has a later time than the run, and still what was told last holds.
+    assert (row["state"], row["state_reason"]) == ("blocked", "import.state")
+    assert outcome(corpus.load(BEFORE[2] | {"state": "blocked"})) == (0, 1, 0, 0)
+    assert corpus.rows()["c"]["state"] == "blocked"
+    assert outcome(corpus.load(BEFORE[2] | {"state": "blocked"})) == (0, 0, 1, 0)
+    assert corpus.rows(as_of=datetime(2026, 11, 23, tzinfo=UTC))["c"]["state"] == "active"
+
+
+def test_a_forbidden_change_of_state_is_rejected_and_nothing_of_the_row_is_kept(corpus: Corpus) -> None:
+    for old in State:
+        corpus.load({"id": old.value, "state": old.value})
+    before = corpus.everything()
+    for old in State:
+        for new in State:
+            if new is not old and new not in TRANSITIONS[old] and old is not State.ACTIVE:
+                result = corpus.load({"id": old.value, "state": new.value, "body": "a new text as well"})
+                assert outcome(result) == (0, 0, 0, 1)
+                assert result.rejects[0].field == "state"
+                assert f"the entry is {old} and cannot become {new}" in result.rejects[0].reason
+    assert corpus.everything() == before
+
+
+# --- one at a time ----------------------------------------------------------------------------------------------------
+
+
+def test_an_import_that_fails_half_way_leaves_nothing(corpus: Corpus) -> None:
+    rows = b"".join(json.dumps({"id": f"e{n}", "kind": "fact", "title": "t"}).encode() + b"\n" for n in range(500))
+    corpus.load({"id": "before"})
+    before = corpus.everything()
+    packed = gzip.compress(rows)
+    with pytest.raises(UsageError, match="Nothing of it was imported"):
+        corpus.load_bytes(packed[:-20], "rows.jsonl.gz")
+    assert corpus.everything() == before
+    assert outcome(corpus.load_bytes(packed, "rows.jsonl.gz")) == (500, 0, 0, 0)
+
+
+def test_an_import_waits_for_nobody(corpus: Corpus) -> None:
+    corpus.load({"id": "a"})
+    with corpus.database.corpus_lock(corpus.name), pytest.raises(CorpusBusyError, match="'team'"):
+        corpus.load({"id": "b"})
+    assert outcome(corpus.load({"id": "b"})) == (1, 0, 0, 0)
+
+
+def test_corpora_do_not_touch_each_other(database_url: str) -> None:
+    one, two = Corpus(database_url, "one"), Corpus(database_url, "two")
+    one.load({"id": "a", "title": "of one", "created_at": "2026-01-01"})
+    two.load({"id": "a", "title": "of two", "created_at": "2026-01-01", "usage": USED})
+    assert one.rows()["a"]["title"] == "of one"
+    assert (totals(one), totals(two)) == ((0, 0, 0), (2, 1, 1))
+    one.curate(decided=Decisions(retire=("a",)))
+    assert (one.rows()["a"]["state"], two.rows()["a"]["state"]) == ("archived", "active")
