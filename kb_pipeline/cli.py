@@ -18,6 +18,7 @@ from pathlib import Path
 import click
 
 _COMMANDS = {
+    "demo": "demo:demo",
     "init": "setup:init",
     "import": "entries:import_",
     "curate": "curate:curate",

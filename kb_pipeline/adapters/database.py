@@ -1,12 +1,14 @@
 """Connections to the project's Postgres: bulk reads as Arrow, bulk writes by COPY, transactions and corpus locks.
 
-Belongs here: how rows travel. Does not belong here: what they mean (snapshots, runs, applying, ...) nor where the server
-is (database_url).
+Belongs here: how rows travel. Does not belong here: what they mean (snapshots, runs, applying, ...) nor where the
+server is (database_url).
 """
 
 from __future__ import annotations
 
 import io
+import os
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -50,15 +52,19 @@ class Database:
         """Rows of a query (parameters as ``$1``, ``$2``, ...) as a Polars frame, moved as Arrow batches.
 
         Raises:
-            DatabaseError: the server went away or refuses the query.
+            DatabaseError: the server went away or cannot be reached.
         """
         import adbc_driver_postgresql.dbapi as adbc
 
+        is_used = _reader.held is not None
         try:
-            with adbc.connect(self.url) as connection, connection.cursor() as cursor:
+            with _reader.connection(self.url).cursor() as cursor:
                 cursor.execute(query, tuple(parameters) or None)
                 table = cursor.fetch_arrow_table()
         except adbc.OperationalError as error:
+            _reader.drop()
+            if is_used:  # the server may have been started anew since the last query
+                return self.read(query, parameters)
             raise DatabaseError(_one_sentence(error)) from error
         frame = pl.from_arrow(table)
         assert isinstance(frame, pl.DataFrame)  # noqa: S101 - a table always becomes a frame
@@ -92,6 +98,32 @@ class Database:
         finally:
             connection.close()
 
+
+class _Reader(threading.local):
+    """The connection for reads of one thread, kept open: a new one costs more than most queries.
+
+    Every query is a transaction of its own, so nothing is held between two of them.
+    """
+
+    held: tuple[str, int, Any] | None = None
+
+    def connection(self, url: str) -> Any:
+        """An open ADBC connection to this URL, of this process."""
+        import adbc_driver_postgresql.dbapi as adbc
+
+        if self.held is None or self.held[:2] != (url, os.getpid()):
+            self.drop()
+            self.held = (url, os.getpid(), adbc.connect(url, autocommit=True))
+        return self.held[2]
+
+    def drop(self) -> None:
+        """Closes the connection, unless it belongs to the process that this one was forked from."""
+        if self.held is not None and self.held[1] == os.getpid():
+            self.held[2].close()
+        self.held = None
+
+
+_reader = _Reader()
 
 
 def copy_in(cursor: Cursor, table: str, frame: pl.DataFrame) -> int:

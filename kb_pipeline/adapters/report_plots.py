@@ -29,6 +29,8 @@ Plots = Mapping[str, Mapping[str, Any]]
 _DPI = 110
 _WIDTH_INCHES, _HEIGHT_INCHES = 4.9, 2.35
 _MAX_TICKS = 6
+# Not from the locale: the same week gives the same bytes everywhere.
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,7 @@ def _week_axis(axes: Axes, weeks: Sequence[date], highest: float, label: str, co
     at = np.arange(len(weeks))
     step = max(1, -(-len(weeks) // _MAX_TICKS))
     ticks = at[::-1][::step][::-1]
-    axes.set_xticks(ticks, [f"{weeks[i].day} {weeks[i]:%b}" for i in ticks])
+    axes.set_xticks(ticks, [f"{weeks[i].day} {_MONTHS[weeks[i].month - 1]}" for i in ticks])
     axes.set_ylim(0, max(1.0, highest * 1.25))
     axes.set_ylabel(label)
     axes.grid(axis="y", color=colours.grid)

@@ -333,3 +333,14 @@ def run_status(database: Database, run_id: str) -> RunStatus:
     """How a run stands."""
     frame = database.read("SELECT status FROM memory_maintenance_jobs WHERE run_id = $1", (run_id,))
     return RunStatus(frame["status"][0])
+
+
+def last_applied_week(database: Database, corpus: str) -> date | None:
+    """The last complete week that took effect and was not rolled back; None before the first."""
+    frame = database.read(
+        "SELECT max(week) AS week FROM memory_maintenance_jobs WHERE corpus = $1 AND applied_change_id IS NOT NULL "
+        "AND rolled_back_by IS NULL AND NOT partial",
+        (corpus,),
+    )
+    week: date | None = frame["week"][0]
+    return week

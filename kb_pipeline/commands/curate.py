@@ -38,7 +38,9 @@ def curate(corpus: str, week: str | None, as_json: bool, **asked: Any) -> None:
         result = weeks.run_week(corpus, chosen, request)
     end_progress()
     if as_json:
-        print_json({"run_id": result.run_id, "corpus": corpus, "week": chosen, "status": result.status, **result.counts})
+        print_json(
+            {"run_id": result.run_id, "corpus": corpus, "week": chosen, "status": result.status, **result.counts}
+        )
     else:
         for line in _summary(database, result, request):
             click.echo(line)
@@ -113,7 +115,9 @@ def _require_week(database: Database, corpus: str, week: Any) -> None:
     require_corpus(database, corpus)
     refuse_future(week, now())
     if week < first_week():
-        raise WeekError(f"week {week} lies before {first_week()}, the first that can be curated; KB_FIRST_WEEK moves it")
+        raise WeekError(
+            f"week {week} lies before {first_week()}, the first that can be curated; KB_FIRST_WEEK moves it"
+        )
 
 
 def _exit_code(result: RunResult) -> int:

@@ -25,9 +25,7 @@ _SHOWN_REJECTS = 10
 @click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="Your policy file (else KB_POLICY).")
 @actor_option
 @json_option
-def import_(
-    path: Path, corpus: str, rejects: Path | None, policy_file: Path | None, actor: str, as_json: bool
-) -> None:
+def import_(path: Path, corpus: str, rejects: Path | None, policy_file: Path | None, actor: str, as_json: bool) -> None:
     """Load entries from JSONL, CSV or Parquet (.gz too). Importing a file again changes nothing."""
     from kb_pipeline.adapters.importing import import_rows
     from kb_pipeline.adapters.row_files import read_chunks
@@ -83,7 +81,9 @@ def _write_rejects(result: ImportResult, path: Path | None) -> Path | None:
     try:
         path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8", newline="\n")
     except OSError as error:
-        raise UsageError(f"the rows were imported, but the rejects cannot be written to {path}: {error.strerror}") from error
+        raise UsageError(
+            f"the rows were imported, but the rejects cannot be written to {path}: {error.strerror}"
+        ) from error
     return path
 
 

@@ -97,9 +97,7 @@ class Runner:
         return finished
 
     def _result(self, run_id: str) -> RunResult | None:
-        frame = self._database.read(
-            "SELECT status, message FROM memory_maintenance_jobs WHERE run_id = $1", (run_id,)
-        )
+        frame = self._database.read("SELECT status, message FROM memory_maintenance_jobs WHERE run_id = $1", (run_id,))
         if frame.is_empty():
             return None
         status, message = frame.row(0)
@@ -111,8 +109,6 @@ def runner(database: Database) -> Iterator[Runner]:
     """A runner on the project's instance."""
     with dagster_instance() as instance:
         yield Runner(instance, database)
-
-
 
 
 def _cause(error: BaseException) -> BaseException:

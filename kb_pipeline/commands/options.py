@@ -24,9 +24,13 @@ def run_options(command: F) -> F:
         (
             click.option("--profile", default="weekly", show_default=True, help="Set of policy values."),
             click.option("--mode", type=click.Choice(["recommend", "apply"]), help="Else what the profile says."),
-            click.option("--policy", "policy_file", type=click.Path(path_type=Path), help="Your policy file (else KB_POLICY)."),
+            click.option(
+                "--policy", "policy_file", type=click.Path(path_type=Path), help="Your policy file (else KB_POLICY)."
+            ),
             click.option("--allow-large-change", is_flag=True, help="Let a change beyond the blast radius pass."),
-            click.option("--out", type=click.Path(path_type=Path), help="Where reports go (else KB_REPORTS, else ./reports)."),
+            click.option(
+                "--out", type=click.Path(path_type=Path), help="Where reports go (else KB_REPORTS, else ./reports)."
+            ),
             actor_option,
         )
     ):

@@ -34,5 +34,8 @@ def summary_of(database: Database, run_id: str, request: RunRequest) -> list[str
     )
     lines = summary_lines(week, curation.out_folder)
     if run.rerun_of is not None:
-        lines.insert(1, f"This week was curated before (run {run.rerun_of}): the same was found, and nothing was changed.")
+        lines = [line.replace(run.run_id, run.rerun_of) for line in lines]
+        lines.insert(
+            1, f"This week was curated before (run {run.rerun_of}): the same was found, and nothing was changed."
+        )
     return lines

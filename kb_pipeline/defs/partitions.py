@@ -19,7 +19,10 @@ def first_week() -> date:
 
 weeks = dg.WeeklyPartitionsDefinition(
     # end_offset 1: the running week may be curated too, as a partial one.
-    start_date=first_week().isoformat(), day_offset=1, timezone="UTC", end_offset=1
+    start_date=first_week().isoformat(),
+    day_offset=1,
+    timezone="UTC",
+    end_offset=1,
 )
 corpus_weeks = dg.MultiPartitionsDefinition({"corpus": corpora, "week": weeks})
 

@@ -14,9 +14,9 @@ import polars as pl
 
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.report_files import write_week
+from kb_pipeline.adapters.report_queries import load_trend
 from kb_pipeline.adapters.report_tables import write_tables
 from kb_pipeline.adapters.runs import Run, load_counts
-from kb_pipeline.adapters.report_queries import load_trend
 from kb_pipeline.adapters.snapshots import load_activity, load_open_conflicts, load_queue
 from kb_pipeline.defs.clock import now
 from kb_pipeline.defs.resources import Curation
@@ -74,7 +74,9 @@ def week_frames(
     """All that the report of a run is made of."""
     queue = week_queue(database, run, frames)
     before = load_open_conflicts(database, run)
-    is_open = frames.conflicts if run.mode is Mode.APPLY and status is not RunStatus.HALTED else frames.conflicts.clear()
+    is_open = (
+        frames.conflicts if run.mode is Mode.APPLY and status is not RunStatus.HALTED else frames.conflicts.clear()
+    )
     open_now = pl.concat([is_open, before.join(is_open, on="conflict_id", how="anti")])
     model = counts.get("model_fingerprint")
     return WeekFrames(
@@ -107,7 +109,14 @@ def week_frames(
         checks=tuple(CheckLine(r.name, r.passed, r.blocking, r.sentence) for r in results),
         not_looked_at=not_looked_at(counts),
         notes=_notes(database, run, counts, policy),
-        thresholds=counts.get("thresholds", {}),
+        thresholds={
+            **counts.get("thresholds", {}),
+            "min_name_chars": policy.gates.min_name_chars,
+            "min_distinctiveness": policy.gates.min_distinctiveness,
+            "min_attempts": policy.retire.min_attempts,
+            "max_ci_upper": policy.retire.max_ci_upper,
+            "max_unmatched_days": policy.retire.max_unmatched_days,
+        },
         max_listed_pairs=policy.report.max_listed_pairs,
         example_pairs=policy.report.example_pairs,
     )

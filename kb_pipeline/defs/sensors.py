@@ -44,5 +44,7 @@ def missing_weeks(context: dg.SensorEvaluationContext) -> dg.SensorResult:
         dynamic_partitions_requests=[corpora.build_add_request(added)] if added else [],
         skip_reason=None
         if requests
-        else dg.SkipReason(f"all {waiting} corpora are curated up to the week of {last}; next after {last + timedelta(14)}"),
+        else dg.SkipReason(
+            f"all {waiting} corpora are curated up to the week of {last}; next after {last + timedelta(14)}"
+        ),
     )

@@ -41,7 +41,9 @@ class Section(BaseModel):
 class EncoderPolicy(Section):
     """Which model turns texts into vectors (K16)."""
 
-    model: Annotated[str, Field(description="`minilm`, or the path of a sentence-transformers model with a calibration")]
+    model: Annotated[
+        str, Field(description="`minilm`, or the path of a sentence-transformers model with a calibration")
+    ]
     batch_size: Annotated[int, Field(ge=1, le=1024, description="texts encoded at once")]
 
 
@@ -69,7 +71,9 @@ class GatesPolicy(Section):
     min_distinctiveness: Annotated[Share, Field(description="K3: a lower distinctiveness is refused")]
     min_intake_similarity: Annotated[
         Share | None,
-        Field(description="K4: a candidate this close to an active entry strengthens it instead; null: the model's own"),
+        Field(
+            description="K4: a candidate this close to an active entry strengthens it instead; null: the model's own"
+        ),
     ]
     admit_to: Annotated[Literal["active", "approved"], Field(description="the state of an admitted candidate")]
 
@@ -115,7 +119,9 @@ class DedupPolicy(Section):
     min_borderline_similarity: Annotated[
         Share | None, Field(description="K8: from here on a pair is judged as borderline; null: the model's own")
     ]
-    max_pairs: Annotated[int, Field(ge=1, description="at most so many pairs are kept; the report says how many fell off")]
+    max_pairs: Annotated[
+        int, Field(ge=1, description="at most so many pairs are kept; the report says how many fell off")
+    ]
 
 
 class JudgePolicy(Section):
@@ -159,7 +165,8 @@ class ApplyPolicy(Section):
 
     mode: Annotated[Mode, Field(description="`apply` what policy allows, or `recommend` all to the review queue")]
     max_changed_share: Annotated[
-        Share, Field(description="X4: halt when more than this share of the active entries of a repository would change")
+        Share,
+        Field(description="X4: halt when more than this share of the active entries of a repository would change"),
     ]
     min_changed_entries: Annotated[Count, Field(description="X4: so many changes are always allowed")]
 
@@ -185,7 +192,8 @@ class Policy(Section):
     """All thresholds of a run. ``fingerprint`` names exactly these values in every output."""
 
     scope_fields: Annotated[
-        tuple[str, ...], Field(description="extra fields of an entry that belong to its scope, beside tenant, repository, module")
+        tuple[str, ...],
+        Field(description="extra fields of an entry that belong to its scope, beside tenant, repository, module"),
     ]
     encoder: EncoderPolicy
     load: LoadPolicy

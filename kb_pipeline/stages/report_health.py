@@ -36,7 +36,7 @@ def health_counts(week: WeekData) -> tuple[dict[str, Any], list[dict[str, Any]]]
     Keys: repository, entry_count, the ten states (``candidates`` for candidate), conflicted, high_value, retired,
     merged, admitted, refused, unproven_high_value (much used, but without evidence), evidence_coverage and
     mean_distinctiveness (0-1 or None), queue_length, queue_oldest_days (None without a queue), conflict_count and
-    high_conflict_count, other_questions (of the queue, without those about conflicts).
+    high_conflict_count; other_questions and other_oldest_days leave out questions about conflicts.
     """
     after = week.after
     place = dict(after.select("entry_id", "repository").iter_rows())
@@ -95,7 +95,7 @@ def actions_required(week: WeekData, counts: dict[str, Any]) -> list[str]:
         high = f", {counts['high_conflict_count']:,} of high severity" if counts["high_conflict_count"] else ""
         sentences.append(f"Decide {plural(total, 'open conflict')}{high}: both sides cannot be right.")
     if other := counts["other_questions"]:
-        days = counts["queue_oldest_days"]
+        days = counts["other_oldest_days"]
         age = f"; the oldest waits for {plural(days, 'day')}" if days else ""
         sentences.append(f"Answer {plural(other, 'more question' if total else 'question')} in the review queue{age}.")
     if counts["needs_review"]:
@@ -125,14 +125,20 @@ def _counts() -> list[pl.Expr]:
 
 
 def _waiting(questions: pl.DataFrame, contested: pl.DataFrame, as_of: datetime) -> dict[str, Any]:
-    oldest = questions["since"].min()
+    others = questions.filter(pl.col("recommendation_type") != RecommendationType.CONFLICT)
     return {
         "queue_length": questions.height,
-        "other_questions": questions.filter(pl.col("recommendation_type") != RecommendationType.CONFLICT).height,
-        "queue_oldest_days": (as_of - oldest).days if isinstance(oldest, datetime) else None,
+        "queue_oldest_days": _oldest_days(questions, as_of),
+        "other_questions": others.height,
+        "other_oldest_days": _oldest_days(others, as_of),
         "conflict_count": contested.height,
         "high_conflict_count": contested.filter(pl.col("severity") == Severity.HIGH).height,
     }
+
+
+def _oldest_days(questions: pl.DataFrame, as_of: datetime) -> int | None:
+    oldest = questions["since"].min()
+    return (as_of - oldest).days if isinstance(oldest, datetime) else None
 
 
 def _place(entry: pl.Expr, places: dict[str, str | None]) -> pl.Expr:

@@ -57,7 +57,7 @@ def canonical_tokens(text: str) -> tuple[str, ...]:
 def _is_article(raw: list[str], position: int) -> bool:
     word = raw[position]
     if word == "the":
-        return True
+        return raw[position + 1 : position + 2] != ["most"]
     if position + 1 >= len(raw):
         return False
     following = raw[position + 1]

@@ -29,7 +29,7 @@ from kb_pipeline.text.markup import (
 
 CODE = "\x00"
 _LETTERS = re.compile(r"[^\W\d_]+")
-_HYPHENED = re.compile(r"[^\W\d_]+(?:'s)?(?:-[^\W\d_]+(?:'s)?)+")
+_HYPHENED = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _APOSTROPHED = re.compile(r"[^\W\d_]+'[^\W\d_]+")
 _COUNTED = re.compile(r"(\d+)-([^\W\d_]{3,}(?:-[^\W\d_]+)*)")
 _MNEMONIC = re.compile(r"([^\W\d_]{0,8})\[([^\W\d_])\]([a-z]+(?:-[a-z]+)*)")
@@ -52,6 +52,7 @@ _ARROWS = str.maketrans(
 )
 _OPENERS, _CLOSERS = "([{", ")]}"
 _OTHER_END = {")": "(", "]": "[", "}": "{"}
+_UNITS_WITH_CAPITAL = frozenset(unit for unit in units.UNITS if unit != unit.lower()) | {"Ms"}
 _CUT_SHORT = re.compile(r"\w(?:\.\.\.|…)$")
 _MAX_WORD_CHARS = 1000
 _CACHE_LIMIT = 200_000
@@ -74,7 +75,8 @@ def plain(token: str) -> str:
 def _word(core: str) -> tuple[str, ...]:
     """Canonical tokens of a core: what is left of a chunk once brackets and end punctuation are off."""
     if _LETTERS.fullmatch(core):
-        if not is_plain_word(core):
+        # Mb, Hz and their like are units, and a unit's case counts.
+        if not is_plain_word(core) or core in _UNITS_WITH_CAPITAL:
             return (core,)
         return _plain_word(core.casefold())
     if "'" in core and _APOSTROPHED.fullmatch(core):
@@ -83,11 +85,10 @@ def _word(core: str) -> tuple[str, ...]:
             lowered = core.casefold()
             return synonyms.CONTRACTIONS.get(lowered) or (lowered,)
         return (core,)
-    if "-" in core and _HYPHENED.fullmatch(core):
-        parts = core.split("-")
-        if all(is_plain_word(part.removesuffix("'s")) or part == "A" for part in parts):
+    if "-" in core:
+        parts = _hyphened_words(core)
+        if parts:
             return tuple(token for part in parts for token in _word(part))
-        return (core,)
     if core[0].isdigit() or (core[0] in "+-" and core[1:2].isdigit()):
         return _number(core)
     if core[0] in "~≈<>=" and len(core) > 1:
@@ -105,6 +106,17 @@ def _word(core: str) -> tuple[str, ...]:
     if core in ("w/", "w/o"):
         return ("with",) if core == "w/" else ("without",)
     return (core,)
+
+
+def _hyphened_words(core: str) -> list[str] | None:
+    """The plain words that hyphens join, or None.
+
+    Single letters stay bound ("x-y" may be a difference, "is-a" a name), but for e-mail and its like.
+    """
+    if not _HYPHENED.fullmatch(core):
+        return None
+    parts = core.split("-")
+    return parts if all(is_plain_word(part) and (len(part) > 1 or part == "e") for part in parts) else None
 
 
 def _plain_word(lowered: str) -> tuple[str, ...]:
@@ -217,8 +229,9 @@ def _code_tokens(code: Code) -> list[str]:
             return [CODE + "`", CODE + " " * padded + pieces[0], CODE + "`"]
     if len(pieces) == 1:
         piece = pieces[0]
-        if _HYPHENED.fullmatch(piece) and piece == piece.lower() and "'" not in piece:
-            return [CODE + part for part in piece.split("-")]
+        parts = _hyphened_words(piece) if piece == piece.lower() else None
+        if parts:
+            return [CODE + part for part in parts]
         return [synonyms.CODE_WORDS.get(piece) or CODE + piece]
     return [CODE + "`", *(CODE + piece for piece in pieces), CODE + "`"]
 

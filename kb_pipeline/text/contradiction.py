@@ -18,34 +18,11 @@ from kb_pipeline.text.antonyms import Sort, opposition, stem
 from kb_pipeline.text.synonyms import CONTRACTIONS
 from kb_pipeline.text.units import UNITS
 from kb_pipeline.text.values import competes, is_reference_label
+from kb_pipeline.text.wordlists import closed_list
 
-_CUES = frozenset(["not", "never", "no", "none", "nobody", "nothing", "neither", "nor", "without", "avoid", "refrain"])
-_LIGHT = frozenset(
-    [
-        "do",
-        "does",
-        "did",
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "being",
-        "am",
-        "there",
-        "it",
-        "that",
-        "which",
-        "who",
-        "any",
-        "some",
-        "always",
-        "ever",
-        "from",
-        "you",
-        "of-the",
-    ]
+_CUES = closed_list("not never no none nobody nothing neither nor without avoid refrain")
+_LIGHT = closed_list(
+    "do does did is are was were be been being am there it that which who any some always ever from you of-the"
 )
 _KEPT_WITHIN = {"without": "with", "nobody": "person", "nothing": "thing"}
 _SAME_WORDS = {
@@ -57,51 +34,12 @@ _SAME_WORDS = {
     "something": "thing",
     "anything": "thing",
 }
-_PARTICLES = frozenset(["to", "from", "into", "in", "onto", "on", "off", "of", "out", "with", "at", "for"])
-_BEFORE_ACTION = frozenset(
-    [
-        "must",
-        "should",
-        "shall",
-        "will",
-        "can",
-        "may",
-        "always",
-        "never",
-        "not",
-        "to",
-        "please",
-        "be",
-        "is",
-        "are",
-        "was",
-        "were",
-        "being",
-        "do",
-        "does",
-        "did",
-        "and",
-        "or",
-        "then",
-    ]
+_PARTICLES = closed_list("to from into in onto on off of out with at for")
+_BEFORE_ACTION = closed_list(
+    "must should shall will can may always never not to please be is are was were being do does did and or then"
 )
-_CHOICE = frozenset(
-    [
-        "prefer",
-        "prefers",
-        "preferred",
-        "default",
-        "defaults",
-        "choose",
-        "chose",
-        "chosen",
-        "make",
-        "makes",
-        "keep",
-        "keeps",
-        "mark",
-        "declare",
-    ]
+_CHOICE = closed_list(
+    "prefer prefers preferred default defaults choose chose chosen make makes keep keeps mark declare"
 )
 _MAX_DIFFERENCES = 6
 _MAX_MATCHED = 250_000

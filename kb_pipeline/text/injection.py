@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import re
 
+from kb_pipeline.text.characters import fold_characters
+
 _VERDICTS = r"(?:MERGE|KEEP_BOTH|KEEP BOTH|CONFLICT|SUPERSEDES|UNSURE|DUPLICATES?)"
 _PATTERNS = tuple(
     re.compile(pattern, flags)
@@ -44,6 +46,16 @@ _PATTERNS = tuple(
         ),
         (r"\b(?:you are|as) (?:the|an?|now the) (?:duplicate |dedup |merge )?(?:judge|curator)\b", re.IGNORECASE),
         (r"</?(?:system|assistant|entry_[lr12ab]|entry-[lr12ab])>|\[/?INST\]|<\|im_(?:start|end)\|>", re.IGNORECASE),
+        (
+            r"\b(?:treat|mark|consider|count|regard|label|classify)\b[^.\n]{0,60}\b(?:entry|entries|memory|memories|text|texts|"
+            r"record|records|one|pair|this|these|both)\b[^.\n]{0,20}\bas (?:an? |exact |the )*duplicates?\b",
+            re.IGNORECASE,
+        ),
+        (
+            r"\b(?:if|when|while|whenever)\b[^.\n]{0,30}\b(?:comparing|judging|reviewing|deduplicating|evaluating)\b"
+            r"[^.\n]{0,20}\b(?:this|these|both|the other) (?:entry|entries|memory|memories|texts?|pair|records?)\b",
+            re.IGNORECASE,
+        ),
         (r"\b(?:judge_confidence|\"verdict\"|'verdict')\s*[:=]", re.IGNORECASE),
     )
 )
@@ -51,4 +63,5 @@ _PATTERNS = tuple(
 
 def addresses_judge(text: str) -> bool:
     """Return whether ``text`` tells a judge what to answer. Meant to flag few texts; it decides nothing."""
+    text = fold_characters(text)
     return any(pattern.search(text) for pattern in _PATTERNS)

@@ -20,7 +20,7 @@ _DOUBLE_L = re.compile(
     r"chisel|gravel|grovel|libel|pencil|ravel|revel|shovel|shrivel|snorkel|towel|trammel|unravel))"
     r"l(ed|ing|er|ers|able|ings)"
 )
-_RE_ENDING = re.compile(r"(cent|lit|theat|fib|calib|lust|somb|spect|meag|sepulch|millimet|centimet|kilomet)re(s|d)?")
+_RE_ENDING = re.compile(r"(cent|lit|theat|fib|calib|millimet|centimet|kilomet)re(s|d)?")
 
 _WHOLE_WORDS: dict[str, str] = {
     "grey": "gray",

@@ -10,6 +10,8 @@ phrases (two words or more) map to a sequence of words.
 
 from __future__ import annotations
 
+from kb_pipeline.text.wordlists import closed_list
+
 _AUXILIARIES = "is are was were do does did has have had should would could must might need ought may dare"
 _PRONOUNS = "i you we they it there that who this"
 _IRREGULAR_CONTRACTIONS: dict[str, tuple[str, ...]] = {
@@ -146,128 +148,22 @@ PHRASE_STARTS: dict[str, list[tuple[tuple[str, ...], tuple[str, ...]]]] = {}
 for _phrase, _replacement in sorted(PHRASES.items(), key=lambda item: -len(item[0])):
     PHRASE_STARTS.setdefault(_phrase[0], []).append((_phrase, _replacement))
 
-ARTICLES_KEPT_BEFORE: frozenset[str] = frozenset(
-    [
-        "few",
-        "little",
-        "bit",
-        "lot",
-        "couple",
-        "number",
-        "while",
-        "second",
-        "minute",
-        "hour",
-        "day",
-        "night",
-        "week",
-        "month",
-        "year",
-        "quarter",
-        "time",
-        "million",
-        "hundred",
-        "thousand",
-        "dozen",
-    ]
+ARTICLES_KEPT_BEFORE: frozenset[str] = closed_list(
+    "few little bit lot couple number while second minute hour day night week month year quarter time "
+    "million hundred thousand dozen"
 )
 """Nouns before which "a" carries meaning: "a few" is not "few", "once a day" is a rate, "a number of" is not "the"."""
 
-LABEL_NOUNS: frozenset[str] = frozenset(
-    [
-        "option",
-        "plan",
-        "part",
-        "step",
-        "class",
-        "type",
-        "grade",
-        "section",
-        "appendix",
-        "vitamin",
-        "team",
-        "group",
-        "version",
-        "case",
-        "side",
-        "point",
-        "phase",
-        "variant",
-        "category",
-        "level",
-        "tier",
-        "hepatitis",
-        "exhibit",
-        "variable",
-        "parameter",
-        "node",
-        "edge",
-        "task",
-        "host",
-        "server",
-        "column",
-        "key",
-        "letter",
-        "drive",
-        "model",
-        "schedule",
-        "annex",
-        "panel",
-        "record",
-    ]
+LABEL_NOUNS: frozenset[str] = closed_list(
+    "option plan part step class type grade section appendix vitamin team group version case side point "
+    "phase variant category level tier hepatitis exhibit variable parameter node edge task host server "
+    "column key letter drive model schedule annex panel record"
 )
 """Nouns after which a single letter is a label ("plan A"), no article."""
 
-FUNCTION_WORDS: frozenset[str] = frozenset(
-    [
-        "is",
-        "are",
-        "was",
-        "were",
-        "be",
-        "been",
-        "to",
-        "of",
-        "in",
-        "on",
-        "at",
-        "by",
-        "for",
-        "from",
-        "with",
-        "and",
-        "or",
-        "not",
-        "but",
-        "as",
-        "than",
-        "then",
-        "that",
-        "which",
-        "who",
-        "over",
-        "under",
-        "into",
-        "onto",
-        "if",
-        "when",
-        "while",
-        "has",
-        "have",
-        "had",
-        "do",
-        "does",
-        "did",
-        "will",
-        "can",
-        "may",
-        "must",
-        "should",
-        "would",
-        "could",
-        "vs",
-        "versus",
-        "equals",
-    ]
+FUNCTION_WORDS: frozenset[str] = closed_list(
+    "is are was were be been to of in on at by for from with and or not but as than then that which who "
+    "over under into onto if when while has have had do does did will can may must should would could vs "
+    "versus equals"
 )
 """Words before which "a" is a name ("from a to b"), no article."""

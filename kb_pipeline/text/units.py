@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import re
 
+from kb_pipeline.text.wordlists import ordered_list
+
 _UNIT_FORMS: dict[str, str] = {
     "ns": "ns nanosecond nanoseconds",
     "us": "us µs μs microsecond microseconds",
@@ -70,18 +72,6 @@ _UNIT_FORMS: dict[str, str] = {
 UNITS: dict[str, str] = {form: unit for unit, forms in _UNIT_FORMS.items() for form in forms.split()}
 """Every written form of a unit and its canonical form. Word forms are lower case."""
 
-UNIT_DIMENSIONS: dict[str, str] = {
-    **dict.fromkeys(("ns", "us", "ms", "s", "min", "h", "d", "wk", "mo", "yr"), "time"),
-    **dict.fromkeys(
-        ("B", "bit", "kB", "KB", "MB", "GB", "TB", "KiB", "MiB", "GiB", "TiB", "kb", "Kb", "mb", "Mb", "gb", "Gb"),
-        "size",
-    ),
-    **dict.fromkeys(("kbps", "Mbps", "Gbps"), "rate"),
-    **dict.fromkeys(("Hz", "kHz", "MHz", "GHz"), "frequency"),
-    **dict.fromkeys(("px", "pt", "em", "rem", "vh", "vw", "mm", "cm", "km", "dpi"), "length"),
-}
-"""What each unit measures: two units of one dimension compete for one place in a sentence."""
-
 _ATTACHABLE = sorted((form for form in UNITS if form != "times"), key=len, reverse=True)
 
 NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
@@ -91,34 +81,11 @@ NUMBER_WITH_UNIT = re.compile(
 )
 HYPHENED_UNIT = re.compile(r"((?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?)-([^\W\d_]{2,})")
 
-NUMBER_WORDS: dict[str, str] = {
-    word: str(value)
-    for value, word in enumerate(
-        [
-            "zero",
-            "one",
-            "two",
-            "three",
-            "four",
-            "five",
-            "six",
-            "seven",
-            "eight",
-            "nine",
-            "ten",
-            "eleven",
-            "twelve",
-            "thirteen",
-            "fourteen",
-            "fifteen",
-            "sixteen",
-            "seventeen",
-            "eighteen",
-            "nineteen",
-            "twenty",
-        ]
-    )
-} | {
+_UP_TO_TWENTY = ordered_list(
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen "
+    "eighteen nineteen twenty"
+)
+NUMBER_WORDS: dict[str, str] = {word: str(value) for value, word in enumerate(_UP_TO_TWENTY)} | {
     "thirty": "30",
     "forty": "40",
     "fifty": "50",

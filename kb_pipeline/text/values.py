@@ -12,17 +12,16 @@ from __future__ import annotations
 import re
 
 from kb_pipeline.text.units import UNITS
+from kb_pipeline.text.wordlists import closed_list
 
 _WEEKDAYS = frozenset(
     f"{day}{ending}"
     for day in ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
     for ending in ("", "s")
 )
-_MONTHS = frozenset(
-    ["january", "february", "march", "april", "june", "july", "august", "september", "october", "november", "december"]
-)
+_MONTHS = closed_list("january february march april june july august september october november december")
 _SIGNS = frozenset((">", ">=", "<", "<=", "==", "!=", "="))
-_ORDINALS = frozenset(["first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth"])
+_ORDINALS = closed_list("first second third fourth fifth sixth seventh eighth ninth tenth")
 _CLOSED_SORTS = (_WEEKDAYS, _MONTHS, _SIGNS, _ORDINALS, frozenset(UNITS.values()))
 _NUMBER_PART = re.compile(
     r"(?<![\w.])[vV]?\d+(?:[.,]\d+)*(?:(?:"
@@ -32,32 +31,8 @@ _NUMBER_PART = re.compile(
 _KEY_VALUE = re.compile(r"([A-Za-z_][\w.]*)=([^=].*)")
 _NAME = re.compile(r".*[\w)]/[\w(].*|/.*|\.{0,2}/.*|--?[A-Za-z].*|[a-z]+://.*|[#@$]\w.*|.*\\.*")
 _KEBAB = re.compile(r"(?:.*[^\W\d_][-_.]|[-_.])$")
-_REFERENCE_LABELS = frozenset(
-    [
-        "issue",
-        "issues",
-        "pr",
-        "prs",
-        "pep",
-        "peps",
-        "rfc",
-        "rfcs",
-        "wcag",
-        "cve",
-        "cwe",
-        "adr",
-        "adrs",
-        "iso",
-        "iec",
-        "ieee",
-        "ecma",
-        "ticket",
-        "bug",
-        "commit",
-        "pid",
-        "pids",
-        "id",
-    ]
+_REFERENCE_LABELS = closed_list(
+    "issue issues pr prs pep peps rfc rfcs wcag cve cwe adr adrs iso iec ieee ecma ticket bug commit pid pids id"
 )
 
 

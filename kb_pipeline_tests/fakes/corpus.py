@@ -204,14 +204,15 @@ class Corpus:
         return run
 
     def everything(self) -> dict[str, list[str]]:
-        """All rows of all tables that are state, for comparisons of the whole."""
+        """All rows of the corpus in all tables that are state, for comparisons of the whole."""
         tables = (
             "changes", "entry_versions", "entry_state_history", "usage_events", "evidence", "quality_assessments",
             "event_voids", "entries", "curation_actions", "recommendations", "conflicts", "person_decisions",
         )  # fmt: skip
         return {
             table: sorted(
-                canonical_json({k: str(v) for k, v in row.items()}) for row in self.query(f"SELECT * FROM {table}")
+                canonical_json({k: str(v) for k, v in row.items()})
+                for row in self.query(f"SELECT * FROM {table} WHERE corpus = %s", self.name)
             )
             for table in tables
         }

@@ -1,17 +1,19 @@
 """merge_plan, conflict_records and curation_plan: what the run would do, and the checks that stand before doing it."""
 
 from collections.abc import Iterator
+from dataclasses import asdict
 
 import dagster as dg
 import polars as pl
 
 from kb_pipeline.adapters.expectations import check_contracts
-from kb_pipeline.adapters.runs import close_run, latest_run
+from kb_pipeline.adapters.runs import add_counts, close_run, latest_run
 from kb_pipeline.adapters.snapshots import count_entries, load_open_conflicts, load_queue
 from kb_pipeline.defs.assets.wiring import asset_options, output, shown
 from kb_pipeline.defs.partitions import corpus_and_week
 from kb_pipeline.defs.publish import WeekInputs, check_result, publish
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
+from kb_pipeline.policy.model import Policy
 from kb_pipeline.stages import checks, conflicts, gates, merge, retire
 from kb_pipeline.stages.checks import CheckResult, check_plan
 from kb_pipeline.stages.plan import PlanIdentity, build_plan
@@ -96,27 +98,18 @@ def curation_plan(
         rule_keys=RULE_KEYS,
         mode=Mode(run.mode),
     )
-    contracts = check_contracts(
-        {"knowledge_entries": knowledge_entries, "judge_verdicts": judge_verdicts, "curation_plan": plan}
+    results = plan_checks(
+        policy,
+        knowledge_entries,
+        plan,
+        judge_verdicts,
+        expected_count=count_entries(database, run)[0],
+        allow_large_change=curation.allow_large_change,
     )
-    broken = [failure for contract in contracts for failure in contract.failures]
-    schema = CheckResult(
-        "schema",
-        not broken,
-        "; ".join(broken) or f"{sum(c.evaluated_count for c in contracts)} expectations hold",
-    )
-    results = [
-        schema,
-        *check_plan(
-            policy,
-            knowledge_entries,
-            plan,
-            judge_verdicts,
-            expected_count=count_entries(database, run)[0],
-            allow_large_change=curation.allow_large_change,
-        ),
-    ]
-    if failed := [result for result in results if not result.passed and checks.severity_of(policy, result) is Severity.HIGH]:
+    add_counts(database, run.run_id, checks=[asdict(result) for result in results])
+    if failed := [
+        result for result in results if not result.passed and checks.severity_of(policy, result) is Severity.HIGH
+    ]:
         # Nothing downstream will run: what was found is published here, so that somebody can look at it.
         frames = WeekInputs(
             knowledge_entries, distinctiveness_scores, gate_results, quality_scores, retirement_decisions,
@@ -131,3 +124,23 @@ def curation_plan(
     for result in results:
         yield check_result(result, "curation_plan", checks.severity_of(policy, result))
 
+
+def plan_checks(
+    policy: Policy,
+    entries: pl.DataFrame,
+    plan: pl.DataFrame,
+    verdicts: pl.DataFrame,
+    *,
+    expected_count: int,
+    allow_large_change: bool,
+) -> list[CheckResult]:
+    """The blocking checks: the contracts of the main frames, and what no plan may ever do."""
+    contracts = check_contracts({"knowledge_entries": entries, "judge_verdicts": verdicts, "curation_plan": plan})
+    broken = [failure for contract in contracts for failure in contract.failures]
+    evaluated = sum(contract.evaluated_count for contract in contracts)
+    return [
+        CheckResult("schema", not broken, "; ".join(broken) or f"{evaluated} expectations hold"),
+        *check_plan(
+            policy, entries, plan, verdicts, expected_count=expected_count, allow_large_change=allow_large_change
+        ),
+    ]

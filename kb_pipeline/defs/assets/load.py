@@ -58,5 +58,3 @@ def knowledge_entries(
         newer_entries=newer,
         texts_keyed_now=computed,
     )
-
-

@@ -5,8 +5,8 @@ import polars as pl
 
 from kb_pipeline.adapters.applying import apply_plan
 from kb_pipeline.adapters.report_plots import plot_png
-from kb_pipeline.adapters.runs import latest_run, load_counts
 from kb_pipeline.adapters.report_queries import load_trend
+from kb_pipeline.adapters.runs import latest_run, load_counts
 from kb_pipeline.adapters.snapshots import previous_scores
 from kb_pipeline.defs.assets.wiring import asset_options, output
 from kb_pipeline.defs.partitions import corpus_and_week
@@ -21,6 +21,7 @@ from kb_pipeline.defs.publish import (
 from kb_pipeline.defs.resources import CorpusLock, Curation, KnowledgeBase
 from kb_pipeline.schemas import APPLIED
 from kb_pipeline.stages import checks
+from kb_pipeline.stages.checks import CheckResult
 from kb_pipeline.stages.report_text import markdown_summary
 from kb_pipeline.vocabulary import ActionType, RunStatus
 
@@ -123,16 +124,15 @@ def health_report(
         not_looked_at=missed(load_counts(database, run.run_id)),
     )
     status = RunStatus.DEGRADED if judge_verdicts["failed"].any() else RunStatus.OK
-    report, files = publish(database, run, policy, curation, frames, status, results)
+    before_apply = [CheckResult(**found) for found in load_counts(database, run.run_id)["checks"]]
+    report, files = publish(database, run, policy, curation, frames, status, [*before_apply, *results])
     return dg.MaterializeResult(
         metadata={
             "summary": dg.MetadataValue.md(markdown_summary(report)),
             **{name: dg.MetadataValue.md(_image(name, plot_png(report, name))) for name in _PLOTS},
             "folder": dg.MetadataValue.path(str(files[0].parent.resolve())),
         },
-        check_results=[
-            check_result(result, "health_report", checks.severity_of(policy, result)) for result in results
-        ],
+        check_results=[check_result(result, "health_report", checks.severity_of(policy, result)) for result in results],
     )
 
 

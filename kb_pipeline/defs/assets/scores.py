@@ -24,7 +24,9 @@ def distinctiveness_scores(
     corpus, _ = corpus_and_week(context.partition_key)
     scores = score_distinctiveness(knowledge_entries, curation.policy(corpus).distinctiveness)
     mean = scores["distinctiveness"].mean()
-    return output(scores, corpus_version=corpus_version(knowledge_entries), mean=mean if isinstance(mean, float) else 0.0)
+    return output(
+        scores, corpus_version=corpus_version(knowledge_entries), mean=mean if isinstance(mean, float) else 0.0
+    )
 
 
 @dg.asset(**asset_options("gate_results", "scores", "polars", "faiss"))
@@ -84,4 +86,3 @@ def retirement_decisions(
     decisions = decide_retirement(knowledge_entries, quality_scores, curation.policy(corpus).retire)
     counts = decisions["retire_decision"].value_counts().iter_rows()
     return output(decisions, **{f"entries_{word}": number for word, number in counts})
-

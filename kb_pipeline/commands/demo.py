@@ -1,0 +1,73 @@
+"""kb demo: from nothing to a curated corpus in one command - the bundled sample, or a file of your own."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from kb_pipeline.adapters.database import Database
+
+SAMPLE = "sample"
+_MOST_WEEKS = 60
+
+
+@click.command()
+@click.option(
+    "--file", type=click.Path(path_type=Path), help="Your own rows (.jsonl, .csv, .parquet), else the sample."
+)
+@click.option("--corpus", help="Name of the corpus, else the file's name, or 'sample'.")
+@click.pass_context
+def demo(context: click.Context, file: Path | None, corpus: str | None) -> None:
+    """Import the bundled sample (or --file) and curate its weeks in order. Safe to repeat: done weeks are not redone."""
+    from kb_pipeline.commands.curate import backfill
+    from kb_pipeline.commands.entries import import_
+    from kb_pipeline.defs.clock import open_database
+    from kb_pipeline.sample import sample_path
+
+    name = corpus or (_name_of(file) if file else SAMPLE)
+    try:
+        context.invoke(import_, path=file or sample_path(), corpus=name)
+    except click.exceptions.Exit as rejected:
+        if rejected.exit_code != 3:
+            raise
+        # Some rows were rejected, and said so; the rest is there and is curated.
+    database = open_database()
+    first, last = _weeks(database, name, is_sample=file is None and corpus is None)
+    click.echo(f"curating the weeks from {first} to {last}", err=True)
+    context.invoke(backfill, corpus=name, first=first.isoformat(), last=last.isoformat(), profile="weekly", **_UNSAID)
+
+
+_UNSAID = {"mode": None, "policy_file": None, "allow_large_change": False, "out": None, "actor": ""}
+
+
+def _name_of(file: Path) -> str:
+    """A corpus name from a file name: its stem, with what no corpus name may hold replaced."""
+    stem = file.name.split(".")[0]
+    cleaned = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in stem).strip("-._")
+    return cleaned[:100] or "own"
+
+
+def _weeks(database: Database, corpus: str, *, is_sample: bool) -> tuple[date, date]:
+    """The weeks to curate: those of the corpus's history that are missing, or the last one again when none is."""
+    from kb_pipeline.adapters.importing import last_complete_week
+    from kb_pipeline.adapters.runs import first_entry_week, last_applied_week
+    from kb_pipeline.defs.clock import now
+    from kb_pipeline.defs.partitions import first_week
+    from kb_pipeline.sample import LAST_WEEK
+
+    last = LAST_WEEK if is_sample else last_complete_week(now()).date()
+    done = last_applied_week(database, corpus)
+    first = max(first_entry_week(database, corpus), first_week()) if done is None else done + timedelta(days=7)
+    last = max(last, done or last)
+    if done is None and (last - first).days // 7 >= _MOST_WEEKS:
+        click.echo(
+            f"the history begins in the week of {first}: only the last week is curated now. All of it, in order: "
+            f"kb backfill --corpus {corpus}",
+            err=True,
+        )
+        first = last
+    return min(first, last), last
