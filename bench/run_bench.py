@@ -62,7 +62,7 @@ def made_vectors(count: int, seed: int = 1) -> Float32s:
     spread = np.sqrt(np.exp(-place / 250) / (place + 8) ** 0.9).astype(np.float32)
 
     def directions(number: int) -> Float32s:
-        drawn = rng.standard_normal((number, WIDTH), dtype=np.float32) * spread
+        drawn: Float32s = rng.standard_normal((number, WIDTH), dtype=np.float32) * spread
         drawn /= np.linalg.norm(drawn, axis=1, keepdims=True)
         return drawn
 
@@ -205,7 +205,7 @@ def markdown_table(results: list[Measured], clock: str) -> str:
     lines = [header, ["---"] * len(header)]
     medians = {(result.method, result.size): result.median for result in results}
     for result in results:
-        times = f"{result.median:.2f} ({min(result.seconds):.2f}–{max(result.seconds):.2f})"
+        times = f"{result.median:.2f} ({min(result.seconds):.2f} to {max(result.seconds):.2f})"
         ratios = [f"{medians[name, result.size] / result.median:.1f}" for name in rivals]
         quality = [f"{result.recall:.4f}", f"{result.precision:.4f}", f"{max(result.memory_mib):.0f}"]
         lines.append([f"{result.size:,}", result.method, times, *ratios, f"{result.pair_count:,}", *quality])

@@ -250,6 +250,9 @@ class ReasonCode(StrEnum):
     IMPORT_NEW = "import.new"
     IMPORT_STATE = "import.state"
 
+    LOAD_ADDRESSES_JUDGE = "load.addresses_judge"
+    LOAD_SECRET = "load.secret"  # noqa: S105 - a reason code, not a password
+
     DISTINCTIVENESS_NO_TOKENS = "distinctiveness.no_tokens"
 
     GATES_PASSED = "gates.passed"
@@ -290,6 +293,8 @@ class ReasonCode(StrEnum):
 
     MERGE_SPECIFICS_DIFFER = "merge.specifics_differ"
     MERGE_CHAIN = "merge.chain"
+    MERGE_PRODUCT = "merge.product"
+    MERGE_SENSITIVITY_DIFFERS = "merge.sensitivity_differs"
     MERGE_KEPT_BY_PERSON = "merge.kept_by_person"
     MERGE_MODE_RECOMMEND = "merge.mode_recommend"
 

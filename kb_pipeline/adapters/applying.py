@@ -18,7 +18,7 @@ from kb_pipeline.adapters.importing import add_usage, open_change, refresh
 from kb_pipeline.adapters.rows import canonical_json, derived_id
 from kb_pipeline.adapters.runs import Run
 from kb_pipeline.errors import KbError
-from kb_pipeline.vocabulary import ActionType, RunStatus, UsageType
+from kb_pipeline.vocabulary import ActionType, Mode, RunStatus, UsageType
 
 _PIPELINE = "pipeline"
 
@@ -92,7 +92,11 @@ def apply_plan(
             asked = plan.filter(pl.col("action") == ActionType.RECOMMEND).with_columns(
                 pl.Series("recommendation_id", recommendation_ids, dtype=pl.String)
             )
-            transitions = _write(cursor, run, entries, new, asked, conflicts, scores, applied_change, model_fingerprint)
+            # A run that only recommends changes nothing but the queue: not even recorded scores.
+            kept_scores = scores if run.mode is Mode.APPLY else scores.clear()
+            transitions = _write(
+                cursor, run, entries, new, asked, conflicts, kept_scores, applied_change, model_fingerprint
+            )
         cursor.execute(
             "UPDATE memory_maintenance_jobs SET status = %s, completed_at = now(), applied_change_id = %s, "
             "model_fingerprint = %s, judge_fingerprint = %s, selected_count = %s, updated_count = %s, "

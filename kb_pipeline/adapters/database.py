@@ -6,6 +6,7 @@ server is (database_url).
 
 from __future__ import annotations
 
+import atexit
 import io
 import os
 import threading
@@ -117,13 +118,17 @@ class _Reader(threading.local):
         return self.held[2]
 
     def drop(self) -> None:
-        """Closes the connection, unless it belongs to the process that this one was forked from."""
+        """Closes the connection. One of the process that this one was forked from stays open: it is in use there."""
         if self.held is not None and self.held[1] == os.getpid():
             self.held[2].close()
+        elif self.held is not None:
+            _inherited.append(self.held[2])
         self.held = None
 
 
+_inherited: list[Any] = []
 _reader = _Reader()
+atexit.register(_reader.drop)
 
 
 def copy_in(cursor: Cursor, table: str, frame: pl.DataFrame) -> int:

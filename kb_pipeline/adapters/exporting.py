@@ -16,7 +16,7 @@ import polars as pl
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.rows import canonical_json, format_time
 from kb_pipeline.errors import UnknownNameError
-from kb_pipeline.vocabulary import UsageType
+from kb_pipeline.vocabulary import ActionType, Mode, UsageType
 
 _ALWAYS = frozenset(
     {"state", "state_reason", "state_changed_at", "merged_into", "superseded_by", "conflict_state", "content_hash"}
@@ -176,13 +176,14 @@ def _usage_rows(database: Database, time: str, change: int, arguments: tuple[str
 def _model_in_force(database: Database, corpus: str, time: str, change: int) -> str | None:
     """Fingerprint of the model whose vectors the last run rested on that counts; None before the first.
 
-    Taken from the runs, not from what the caches happen to hold: a rollback takes it back.
+    Taken from the runs, not from what the caches happen to hold: a rollback takes it back. A run that only recommends
+    leaves no mark on an entry.
     """
     frame = database.read(
         f"""
         SELECT j.model_fingerprint
         FROM memory_maintenance_jobs j
-        WHERE j.corpus = $1 AND j.applied_change_id <= {change} AND j.as_of < '{time}'
+        WHERE j.corpus = $1 AND j.applied_change_id <= {change} AND j.as_of < '{time}' AND j.mode = '{Mode.APPLY}'
           AND (j.rolled_back_by IS NULL OR j.rolled_back_by > {change})
         ORDER BY j.applied_change_id DESC
         LIMIT 1
@@ -200,6 +201,7 @@ def _verdict_keys(database: Database, time: str, change: int, arguments: tuple[s
         FROM curation_actions a
         CROSS JOIN LATERAL (VALUES (a.entry_id), (a.other_entry_id)) AS m (entry_id)
         WHERE a.corpus = $1 AND m.entry_id >= $2 AND m.entry_id <= $3 AND a.verdict IS NOT NULL
+          AND a.action <> '{ActionType.RECOMMEND}'
           AND a.change_id <= {change} AND a.effective_at < '{time}'
           AND NOT EXISTS (
               SELECT 1 FROM event_voids x

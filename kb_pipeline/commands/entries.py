@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -103,7 +104,7 @@ def export_(corpus: str, as_of: str | None, full: bool, out: Path | None) -> Non
 
     lines = export_lines(open_database(), corpus, as_of=_time(as_of), full=full)
     if out is None:
-        stream = click.get_binary_stream("stdout")
+        stream = sys.stdout.buffer
         for line in lines:
             stream.write(line.encode() + b"\n")
         stream.flush()

@@ -61,9 +61,17 @@ def plan_merges(entries: pl.DataFrame, verdicts: pl.DataFrame, policy: MergePoli
     strongest_first = wanted.filter(agreeing).sort(
         pl.col("band") != Band.EXACT, -pl.col("similarity").fill_null(0.0), "entry_id_l", "entry_id_r"
     )
+    sensitivity = dict(entries.select("entry_id", "sensitivity").iter_rows())
+    products = merge_products(entries)
     for pair in strongest_first.iter_rows(named=True):
-        if pair["entry_id_l"] in kept or pair["entry_id_r"] in kept:
+        ids = {pair["entry_id_l"], pair["entry_id_r"]}
+        if ids & kept:
             review(pair, ReasonCode.MERGE_KEPT_BY_PERSON)
+        elif sensitivity[pair["entry_id_l"]] != sensitivity[pair["entry_id_r"]]:
+            # Evidence of one would be seen by the readers of the other.
+            review(pair, ReasonCode.MERGE_SENSITIVITY_DIFFERS)
+        elif pair["band"] != Band.EXACT and ids & products:
+            review(pair, ReasonCode.MERGE_PRODUCT)
         else:
             sound[pair["entry_id_l"], pair["entry_id_r"]] = pair
 
@@ -82,6 +90,40 @@ def plan_merges(entries: pl.DataFrame, verdicts: pl.DataFrame, policy: MergePoli
             ground = direct or next(pair for other, pair in pairs_of[loser] if other in members)
             rows.append(_row(ground, loser, winner, "merge", ReasonCode(str(ground["reason"]))))
     return schemas.MERGES.build(rows).sort("loser_id", "winner_id")
+
+
+def merge_products(entries: pl.DataFrame) -> set[str]:
+    """Entries that have taken in another text: what they stand for is not theirs alone (behaviour of chains, X3).
+
+    Merging such an entry once more, unasked, could leave an archived text with a survivor that is no duplicate of it. Those
+    that took in only equal texts are as they were.
+    """
+    taken = entries.filter(
+        pl.col("merged_into").is_not_null()
+        & ~pl.col("state_reason")
+        .is_in([ReasonCode.JUDGE_EXACT.value, ReasonCode.JUDGE_CANONICAL.value])
+        .fill_null(False)
+    )
+    return set(taken["merged_into"].to_list())
+
+
+def longest_chain(entries: pl.DataFrame, merges: pl.DataFrame) -> int:
+    """How many merges lie between an archived entry and the one that stands for it now: 0 without merges."""
+    links = pl.concat(
+        [
+            entries.filter(pl.col("merged_into").is_not_null()).select(
+                pl.col("entry_id").alias("loser"), "merged_into"
+            ),
+            merges.filter(pl.col("merge_decision") == "merge").select(
+                pl.col("loser_id").alias("loser"), pl.col("winner_id").alias("merged_into")
+            ),
+        ]
+    ).unique("loser", keep="last", maintain_order=True)
+    depth, ends = 0, links["merged_into"].unique()
+    while len(ends) and depth <= links.height:
+        depth += 1
+        ends = links.filter(pl.col("loser").is_in(ends.implode()))["merged_into"].unique()
+    return depth
 
 
 def _cliques(

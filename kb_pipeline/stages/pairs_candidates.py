@@ -15,7 +15,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from kb_pipeline.errors import VectorError
@@ -282,44 +281,3 @@ class _BlockSearch:
         parts = list(listed_pairs(rows, self.min_similarity, self.threads, owner))
         counts = recall_counts(rows, parts, self.min_similarity, RECALL_SAMPLE_ROWS, RECALL_SEED, owner)
         return self._best(joined_block(parts), owner), counts
-
-
-def pair_similarity(vectors: Float32s, owner: Int64s, left: Int64s, right: Int64s) -> npt.NDArray[np.float32]:
-    """The similarity of given pairs of owners: the best cosine of any window of one with any of the other.
-
-    Args:
-        vectors: float32 [N, d], unit rows; one row a window.
-        owner: int64 [N], whose window it is.
-        left: int64 [P], owners.
-        right: int64 [P], owners.
-
-    Returns:
-        float32 [P] from -1 to 1, in the order of the pairs; NaN where an owner has no window.
-
-    Raises:
-        VectorError: rows that are not unit rows, or lengths that differ.
-    """
-    where = "pair_similarity"
-    if len(owner) != len(vectors):
-        raise VectorError.lengths_differ(where, len(vectors), {"owner": len(owner)})
-    scorer = ExactScorer(unit_rows(vectors, where), -1.0)
-    by_owner = np.argsort(owner, kind="stable")
-    in_order_of_owner = owner[by_owner]
-    first_left, first_right = (np.searchsorted(in_order_of_owner, side) for side in (left, right))
-    count_left = np.searchsorted(in_order_of_owner, left, side="right") - first_left
-    count_right = np.searchsorted(in_order_of_owner, right, side="right") - first_right
-    window_pairs = count_left * count_right
-    result = np.full(len(left), np.nan, np.float32)
-    known = np.flatnonzero(window_pairs)
-    groups = np.cumsum(window_pairs[known]) // LISTED_PAIRS
-    for group in np.unique(groups):
-        chosen = known[groups == group]
-        sizes = window_pairs[chosen]
-        starts = np.cumsum(sizes) - sizes
-        pair = np.repeat(np.arange(len(chosen)), sizes)
-        step = np.arange(int(sizes.sum())) - starts[pair]
-        width = count_right[chosen][pair]
-        i = by_owner[first_left[chosen][pair] + step // width]
-        j = by_owner[first_right[chosen][pair] + step % width]
-        result[chosen] = np.maximum.reduceat(scorer.similarity(i, j), starts)
-    return result

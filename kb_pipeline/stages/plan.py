@@ -17,6 +17,7 @@ import polars as pl
 
 from kb_pipeline import schemas
 from kb_pipeline.vocabulary import (
+    LIVE_STATES,
     ActionType,
     Mode,
     ReasonCode,
@@ -104,6 +105,7 @@ def build_plan(
         *_from_merges(merges),
         *_from_conflicts(conflicts, open_conflicts),
         *_from_verdicts(verdicts),
+        *_from_texts(entries),
     ]
     if mode is Mode.RECOMMEND:
         rows = [_asked(row) for row in rows]
@@ -125,7 +127,7 @@ def build_plan(
         row["content_hash"] = own["content_hash"]
         row["other_content_hash"] = facts[other_id]["content_hash"] if other_id else None
         row["from_state"] = own["state"] if row.get("to_state") else None
-        row["rule"] = rule_keys.get(row["reason"], "judge.name")
+        row["rule"] = rule_keys.get(row["reason"], str(row["reason"]).partition(".")[0])
         if row["action"] == ActionType.RECOMMEND:
             asked = recommendation_id(row)
             if asked in waiting:
@@ -275,6 +277,25 @@ def _from_verdicts(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
             | _question(RecommendationType.MERGE, Severity.LOW if differs else Severity.MEDIUM, value)
         )
     return rows
+
+
+def _from_texts(entries: pl.DataFrame) -> list[dict[str, Any]]:
+    """Texts that a person should see for what they hold: a secret, or words to the judge (behaviours 23, 24)."""
+    live = entries.filter(pl.col("state").is_in(LIVE_STATES))
+    secret = live.filter(pl.col("secret_kinds").list.len() > 0)
+    addressed = live.filter(pl.col("addresses_judge") & (pl.col("secret_kinds").list.len() == 0))
+    return [
+        *(
+            {"entry_id": entry, "reason": ReasonCode.LOAD_SECRET, "explanation": "; ".join(kinds)}
+            | _question(RecommendationType.FLAG, Severity.HIGH, 1.0)
+            for entry, kinds in secret.select("entry_id", "secret_kinds").iter_rows()
+        ),
+        *(
+            {"entry_id": entry, "reason": ReasonCode.LOAD_ADDRESSES_JUDGE}
+            | _question(RecommendationType.FLAG, Severity.MEDIUM, 0.9)
+            for entry in addressed["entry_id"]
+        ),
+    ]
 
 
 def _question(asked: RecommendationType, severity: Severity, value: float | None) -> dict[str, Any]:

@@ -67,6 +67,12 @@ REASONS: dict[str, str] = {
     ReasonCode.MERGE_CHAIN: (
         "Each is close to a third entry, but the two are not duplicates of each other, so a person decides."
     ),
+    ReasonCode.MERGE_PRODUCT: (
+        "One of the two has taken in another text before, so merging it once more is for a person to decide."
+    ),
+    ReasonCode.MERGE_SENSITIVITY_DIFFERS: "The two may not be seen by the same people, so a person decides.",
+    ReasonCode.LOAD_ADDRESSES_JUDGE: "The text talks to a judge or model instead of stating knowledge.",
+    ReasonCode.LOAD_SECRET: "The text seems to hold a secret: remove it, and change the secret.",
     ReasonCode.MERGE_KEPT_BY_PERSON: "A person took an earlier merge back, so the entry stays until its text changes.",
     ReasonCode.MERGE_MODE_RECOMMEND: "The run only recommends, so a person decides on the merge.",
     ReasonCode.CONFLICTS_CONTRADICTION: "The two entries say opposite things about the same matter.",

@@ -82,8 +82,11 @@ def _word(core: str) -> tuple[str, ...]:
     if "'" in core and _APOSTROPHED.fullmatch(core):
         first, last = core.split("'")
         if is_plain_word(first) and last == last.lower():
-            lowered = core.casefold()
-            return synonyms.CONTRACTIONS.get(lowered) or (lowered,)
+            known = synonyms.CONTRACTIONS.get(core.casefold())
+            if known or last != "s":
+                return known or (core.casefold(),)
+            *others, owner = _plain_word(first.casefold())
+            return (*others, f"{owner}'s")
         return (core,)
     if "-" in core:
         parts = _hyphened_words(core)

@@ -15,7 +15,7 @@ from difflib import SequenceMatcher
 from typing import NamedTuple
 
 from kb_pipeline.text.antonyms import Sort, opposition, stem
-from kb_pipeline.text.synonyms import CONTRACTIONS
+from kb_pipeline.text.synonyms import CONTRACTIONS, JOIN
 from kb_pipeline.text.units import UNITS
 from kb_pipeline.text.values import competes, is_reference_label
 from kb_pipeline.text.wordlists import closed_list
@@ -132,7 +132,7 @@ def _joined(places: list[int]) -> list[_Region]:
 
 
 def _around(tokens: list[str], start: int, end: int) -> str:
-    return " ".join(tokens[max(0, start - 1) : end + 1])
+    return " ".join(tokens[max(0, start - 1) : end + 1]).replace(JOIN, " ")
 
 
 def _value_clash(left: list[str], right: list[str], regions: list[_Region], is_whole: bool) -> Clash | None:
@@ -163,7 +163,7 @@ def _opposite_clash(left: list[str], right: list[str], regions: list[_Region]) -
             continue
         if found:
             return None
-        sort = opposition("_".join(own), "_".join(other))
+        sort = opposition(_phrase(own), _phrase(other))
         if sort is None:
             return None
         found = region
@@ -180,6 +180,11 @@ def _opposite_clash(left: list[str], right: list[str], regions: list[_Region]) -
     return Clash(False, True, _around(left, i1, i2), _around(right, j1, j2), i1)
 
 
+def _phrase(tokens: list[str]) -> str:
+    """The tokens as the lists of opposites write a phrase."""
+    return "_".join(tokens).replace(JOIN, "_")
+
+
 def _is_action(tokens: list[str], place: int) -> bool:
     """Whether the word at ``place`` is what is to be done: it leads, or follows a modal or an auxiliary."""
     return place == 0 or tokens[place - 1] in _BEFORE_ACTION or not any(map(str.isalnum, tokens[place - 1]))
@@ -189,14 +194,16 @@ def _reduced(tokens: list[str]) -> tuple[list[str], list[int]]:
     """The stems of the words that carry meaning, and the places among them where a negation stood."""
     words: list[str] = []
     places: list[int] = []
-    for token in tokens:
-        if token in _CUES:
+    for index, word in enumerate(tokens):
+        if word in _CUES:
             places.append(len(words))
-            kept = _KEPT_WITHIN.get(token)
+            kept = _KEPT_WITHIN.get(word)
             if kept:
                 words.append(kept)
-        elif token not in _LIGHT:
-            words.append(stem(_SAME_WORDS.get(token, token)))
+        elif word == "1" and index and tokens[index - 1] == "no" and tokens[index + 1 : index + 2] != ["%"]:
+            words.append("person")
+        elif word not in _LIGHT:
+            words.append(stem(_SAME_WORDS.get(word, word)))
     return words, places
 
 
@@ -210,7 +217,7 @@ def _negation_clash(left: list[str], right: list[str]) -> Clash | None:
         return None
     if words_l != words_r and not (_denies(words_r, words_l, places_r, places_l, left if places_l else right)):
         return None
-    return Clash(False, False, " ".join(left[:12]), " ".join(right[:12]), min(places_l + places_r))
+    return Clash(False, False, _around(left, 1, 11), _around(right, 1, 11), min(places_l + places_r))
 
 
 def _denies(

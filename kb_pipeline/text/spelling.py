@@ -8,7 +8,26 @@ from __future__ import annotations
 
 import re
 
-_ISE = re.compile(r"([a-z]{3,})is(e|ed|es|ing|er|ers|able|ation|ations|ational)")
+from kb_pipeline.text.wordlists import closed_list
+
+_ISE = re.compile(r"((?:un|re|de|dis|pre|mis|over|non)?)([a-z]+)is(e|ed|es|ing|er|ers|able|ation|ations|ational)")
+_ISE_STEMS = closed_list(
+    "actual american amort anonym apolog atom author brutal cannibal canon capital catalog categor cauter central "
+    "character civil colon commercial compartmental computer conceptual container contextual critic crystal "
+    "crystall custom democrat digit digital discret docker dramat econom emphas energ epitom equal eternal eulog "
+    "external factual familiar fantas fertil final formal galvan general global harmon homolog hospital human "
+    "hybrid hypnot hypothes ideal idol immun incentiv individual industrial initial institutional internal ion "
+    "italic item jeopard journal legal lemmat liberal linear literal local magnet marginal material maxim mechan "
+    "memo memor mesmer metabol mineral minim mobil modern modular monet monopol moral motor national natural "
+    "neutral nominal normal notar objectiv operational optim organ ostrac oxid parallel parameter pasteur patron "
+    "penal personal philosoph plagiar plural polar polit popular pressur priorit privat professional proselyt "
+    "pseudonym psych public pulver quant radical random raster ration rational real recogn region regular "
+    "revolution ritual robot rubber sanit satir scandal scrutin secular sensational sensit sentimental sequential "
+    "serial sexual signal social spatial special stabil standard steril stigmat strateg styl subjectiv subsid "
+    "summar symbol sympath synchron synthes system systemat tabular tantal tempor terror textual theor token "
+    "traumat trivial union unit urban util vandal vapor vector verbal victim virtual visual vital vocal vulcan "
+    "weapon western winter canonical international pessim alphabet granular color commodit parametr parenthes daemon factor"
+)
 _YSE = re.compile(r"(anal|catal|paral|dial|electrol|hydrol)ys(e|ed|es|ing|er|ers)")
 _OUR = re.compile(
     r"((?:un|dis|mis|re|multi|mono|bi)?(?:col|behavi|fav|hon|lab|neighb|flav|harb|hum|rum|vap|arm|endeav|rig|vig|savi|"
@@ -107,14 +126,14 @@ _WHOLE_WORDS: dict[str, str] = {
 def one_spelling(word: str) -> str:
     """Return the one spelling that stands for all variants of ``word`` (lower case, letters only).
 
-    The result need not be a word ("otherwize"): it only has to be the same for variants, and different otherwise.
+    The result need not be a word: it only has to be the same for variants of a word, and different otherwise.
     """
     known = _WHOLE_WORDS.get(word)
     if known is not None:
         return known
     match = _ISE.fullmatch(word)
-    if match:
-        return f"{match.group(1)}iz{match.group(2)}"
+    if match and (match.group(2) in _ISE_STEMS or match.group(1) + match.group(2) in _ISE_STEMS):
+        return f"{match.group(1)}{match.group(2)}iz{match.group(3)}"
     match = _YSE.fullmatch(word)
     if match:
         return f"{match.group(1)}yz{match.group(2)}"

@@ -12,6 +12,10 @@ from __future__ import annotations
 
 from kb_pipeline.text.wordlists import closed_list
 
+JOIN = "\u203f"
+"""Joins the words of a compound in its canonical form. Names are never written with it: a verbatim ``pull_request``
+must not meet the words "pull request"."""
+
 _AUXILIARIES = "is are was were do does did has have had should would could must might need ought may dare"
 _PRONOUNS = "i you we they it there that who this"
 _IRREGULAR_CONTRACTIONS: dict[str, tuple[str, ...]] = {
@@ -54,7 +58,7 @@ white_space wi_fi wild_card work_around work_flow work_space
 
 
 def _compounds() -> dict[str, str]:
-    forms = {compound.replace("_", ""): compound for compound in _COMPOUNDS.split()}
+    forms = {compound.replace("_", ""): compound.replace("_", JOIN) for compound in _COMPOUNDS.split()}
     plurals = {f"{word}s": f"{compound}s" for word, compound in forms.items()}
     plurals |= {f"{word[:-1]}ies": f"{compound[:-1]}ies" for word, compound in forms.items() if word.endswith("y")}
     return forms | plurals
@@ -87,28 +91,30 @@ WORDS: dict[str, str] = _compounds() | {
     "til": "until",
     "till": "until",
     "thru": "through",
-    "e.g": "for_example",
-    "eg": "for_example",
-    "i.e": "that_is",
-    "ie": "that_is",
-    "regex": "regular_expression",
-    "regexp": "regular_expression",
-    "regexes": "regular_expressions",
-    "regexps": "regular_expressions",
-    "stdin": "standard_input",
-    "stdout": "standard_output",
-    "stderr": "standard_error",
+    "e.g": f"for{JOIN}example",
+    "eg": f"for{JOIN}example",
+    "i.e": f"that{JOIN}is",
+    "ie": f"that{JOIN}is",
+    "regex": f"regular{JOIN}expression",
+    "regexp": f"regular{JOIN}expression",
+    "regexes": f"regular{JOIN}expressions",
+    "regexps": f"regular{JOIN}expressions",
+    "stdin": f"standard{JOIN}input",
+    "stdout": f"standard{JOIN}output",
+    "stderr": f"standard{JOIN}error",
 }
-"""Single words with one canonical word. Compounds are joined by an underscore, so that the phrase table meets them."""
+"""Single words with one canonical word. Compounds are joined by ``JOIN``; the phrase table gives the same for the parted form."""
 
 _SEPARATED: tuple[str, ...] = tuple(
-    sorted({joined for joined in WORDS.values() if "_" in joined and joined not in ("for_example", "that_is")})
+    sorted(
+        {joined for joined in WORDS.values() if JOIN in joined and joined not in (f"for{JOIN}example", f"that{JOIN}is")}
+    )
 )
 
-PHRASES: dict[tuple[str, ...], tuple[str, ...]] = {tuple(joined.split("_")): (joined,) for joined in _SEPARATED} | {
-    ("for", "example"): ("for_example",),
-    ("for", "instance"): ("for_example",),
-    ("that", "is", "to", "say"): ("that_is",),
+PHRASES: dict[tuple[str, ...], tuple[str, ...]] = {tuple(joined.split(JOIN)): (joined,) for joined in _SEPARATED} | {
+    ("for", "example"): (f"for{JOIN}example",),
+    ("for", "instance"): (f"for{JOIN}example",),
+    ("that", "is", "to", "say"): (f"that{JOIN}is",),
     ("in", "order", "to"): ("to",),
     ("so", "as", "to"): ("to",),
     ("as", "well", "as"): ("and",),
@@ -119,7 +125,6 @@ PHRASES: dict[tuple[str, ...], tuple[str, ...]] = {tuple(joined.split("_")): (jo
     ("makes", "sure"): ("ensures",),
     ("making", "sure"): ("ensuring",),
     ("per", "cent"): ("percent",),
-    ("no", "1"): ("nobody",),
     ("a", "lot", "of"): ("many",),
     ("lots", "of"): ("many",),
     ("has", "to"): ("must",),
@@ -128,16 +133,16 @@ PHRASES: dict[tuple[str, ...], tuple[str, ...]] = {tuple(joined.split("_")): (jo
     ("env", "vars"): ("environment", "variables"),
     ("environment", "var"): ("environment", "variable"),
     ("environment", "vars"): ("environment", "variables"),
-    ("command", "line"): ("command_line",),
-    ("standard", "out"): ("standard_output",),
-    ("pull", "request"): ("pull_request",),
+    ("command", "line"): (f"command{JOIN}line",),
+    ("standard", "out"): (f"standard{JOIN}output",),
+    ("pull", "request"): (f"pull{JOIN}request",),
     ("display", "help", "information"): ("display", "help"),
     ("display", "help", "message"): ("display", "help"),
     ("display", "help", "page"): ("display", "help"),
     ("display", "usage", "information"): ("display", "help"),
     ("display", "version", "information"): ("display", "version"),
-    ("log", "into"): ("log_in", "to"),
-    ("sign", "into"): ("sign_in", "to"),
+    ("log", "into"): (f"log{JOIN}in", "to"),
+    ("sign", "into"): (f"sign{JOIN}in", "to"),
 }
 """Phrases in prose (after contractions, spelling and single words) and what stands for them."""
 

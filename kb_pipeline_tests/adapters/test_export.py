@@ -101,7 +101,8 @@ def test_a_full_export_holds_usage_and_the_keys_of_vectors_and_verdicts(corpus: 
     assert rows["a"]["verdict_keys"] == sorted(
         [f"rule:{hashes['b']}:{hashes['a']}", f"rule:{hashes['a']}:{hashes['c']}"]
     )
-    assert rows["ä"]["verdict_keys"] == [f"rule:{hashes['c']}:{hashes['ä']}"]
+    # A question is no ground of what an entry is now.
+    assert "verdict_keys" not in rows["ä"]
     # What the run gave to the winner is in its totals, not in rows of its own.
     assert "usage" not in rows["a"]
     assert (rows["a"]["attempts"], rows["a"]["successes"], rows["a"]["retrievals"]) == (31, 21, 5)

@@ -367,7 +367,7 @@ def test_outcomes(corpus: Corpus, said: Any, counted: tuple[int, int]) -> None:
     assert corpus.rows(full=True)["a"]["usage"][0].get("outcome") == said
 
 
-# --- curation is not undone ----------------------------------------------------------------------------------------
+# --- curation is not undone ------------------------------------------------------------------------------------------
 
 BEFORE = [
     {"id": "a", "created_at": "2026-01-01", "attempts": 30, "successes": 20, "evidence": [{"path": "e1"}]},
@@ -475,7 +475,7 @@ def test_a_forbidden_change_of_state_is_rejected_and_nothing_of_the_row_is_kept(
     )
 
 
-# --- one at a time ----------------------------------------------------------------------------------------------------
+# --- one at a time ---------------------------------------------------------------------------------------------------
 
 
 def test_an_import_that_fails_half_way_leaves_nothing(corpus: Corpus) -> None:

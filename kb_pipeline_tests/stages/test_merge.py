@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_pipeline import schemas
-from kb_pipeline.stages.merge import RULE_KEY, plan_merges, winner_rank
+from kb_pipeline.stages.merge import RULE_KEY, longest_chain, plan_merges, winner_rank
 from kb_pipeline.vocabulary import ReasonCode
 from kb_pipeline_tests.fakes.frames import cases, days_ago, entries, frame, policy
 
@@ -51,7 +51,8 @@ def test_cases(case: dict[str, Any]) -> None:
 
 
 def test_every_reason_code_fires_and_spares() -> None:
-    for code in (ReasonCode.MERGE_SPECIFICS_DIFFER, ReasonCode.MERGE_CHAIN, ReasonCode.MERGE_KEPT_BY_PERSON):
+    for code in set(TABLE) & {code.value for code in ReasonCode}:
+        assert code.startswith("merge.")
         assert {code in case["review"].values() for case in TABLE[code]} == {True, False}
     section, name = RULE_KEY.split(".")
     assert hasattr(getattr(policy(), section), name)
@@ -80,6 +81,25 @@ def test_many_copies_of_one_text() -> None:
     merged, review = outcome(plan_merges(found, table, policy().merge))
     assert merged == {i: ids[1500] for i in ids if i != ids[1500]}
     assert review == {}
+
+
+def test_the_longest_chain_of_merges_is_counted() -> None:
+    none = plan_merges(entries({"id": "a"}), verdicts([]), policy().merge)
+    assert longest_chain(entries({"id": "a"}), none) == 0
+    found = entries(
+        *({"id": letter} for letter in "aef"),
+        {"id": "b", "state": "archived", "merged_into": "a"},
+        {"id": "c", "state": "archived", "merged_into": "b"},
+    )
+    assert longest_chain(found, none) == 2
+    # c went into b, b into a, and now a goes into e.
+    merges = plan_merges(found, verdicts([{"pair": "a e", "band": "exact"}]), policy().merge)
+    assert outcome(merges)[0] == {"e": "a"}
+    assert longest_chain(found, merges) == 2
+    pinned = found.with_columns(pinned=pl.col("entry_id") == "e")
+    merges = plan_merges(pinned, verdicts([{"pair": "a e", "band": "exact"}]), policy().merge)
+    assert outcome(merges)[0] == {"a": "e"}
+    assert longest_chain(pinned, merges) == 3
 
 
 def test_nothing_to_merge() -> None:

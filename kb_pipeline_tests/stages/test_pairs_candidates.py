@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_pipeline.errors import UnknownNameError, VectorError
-from kb_pipeline.stages.pairs_candidates import duplicate_candidates, pair_similarity
+from kb_pipeline.stages.pairs_candidates import duplicate_candidates
 
 Arrays = tuple[npt.NDArray[np.float32], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -180,24 +180,3 @@ def test_an_owner_in_two_blocks_and_wrong_lengths_are_refused() -> None:
         duplicate_candidates(vectors * np.array([[1], [2], [1]], np.float32), np.arange(3), np.zeros(3, int), 0.85)
     with pytest.raises(UnknownNameError, match="pair engine"):
         duplicate_candidates(vectors, np.arange(3), np.zeros(3, np.int64), 0.85, engine="annoy")
-
-
-@settings(max_examples=15, deadline=None)
-@given(seed=st.integers(0, 1000), pair_count=st.integers(0, 50))
-def test_similarity_of_given_pairs_agrees_with_the_search(seed: int, pair_count: int) -> None:
-    vectors, owner, block = made_windows(30, 1, seed)
-    searched = as_dict(duplicate_candidates(vectors, owner, block, -1.0).frame)
-    rng = np.random.default_rng(seed)
-    left, right = rng.choice(30, (2, pair_count)) * 3
-    similarity = pair_similarity(vectors, owner, left, right)
-    assert similarity.dtype == np.float32
-    for one, other, value in zip(left.tolist(), right.tolist(), similarity.tolist(), strict=True):
-        expected = 1.0 if one == other else searched[min(one, other), max(one, other)]
-        assert value == pytest.approx(expected, abs=1e-7)
-
-
-def test_similarity_with_an_owner_without_windows_is_unknown() -> None:
-    vectors = np.eye(2, dtype=np.float32)
-    similarity = pair_similarity(vectors, np.array([3, 9]), np.array([3, 3, 4]), np.array([9, 5, 3]))
-    assert similarity[0] == 0.0
-    assert np.isnan(similarity[1:]).all()

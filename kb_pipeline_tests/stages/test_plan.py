@@ -15,7 +15,7 @@ from kb_pipeline import schemas
 from kb_pipeline.stages import conflicts, gates, merge, retire
 from kb_pipeline.stages.plan import STATE_CHANGES, PlanIdentity, build_plan, recommendation_id
 from kb_pipeline.vocabulary import ActionType, Mode, ReasonCode
-from kb_pipeline_tests.fakes.frames import AS_OF, cases, entries, frame
+from kb_pipeline_tests.fakes.frames import AS_OF, cases, entries, frame, policy
 
 TABLE = cases("plan")
 IDENTITY = PlanIdentity("team", date(2026, 11, 16), AS_OF, "policy", 0)
@@ -80,7 +80,7 @@ def test_rows_say_what_they_rest_on() -> None:
     row = plan(TABLE["merge"]).row(0, named=True)
     hashes = dict(ENTRIES.select("entry_id", "content_hash").iter_rows())
     assert (row["content_hash"], row["other_content_hash"]) == (hashes["b"], hashes["a"])
-    assert (row["from_state"], row["to_state"], row["rule"]) == ("active", "archived", "judge.name")
+    assert (row["from_state"], row["to_state"], row["rule"]) == ("active", "archived", "judge")
     assert (row["similarity"], row["verdict"], row["judge"]) == (0.95, "MERGE", "rule")
     row = plan(TABLE["retire"]).row(0, named=True)
     assert (row["reason"], row["rule"], row["explanation"]) == (
@@ -142,6 +142,24 @@ def test_a_question_about_a_pair_is_the_same_from_both_sides() -> None:
     assert asked(plan(TABLE["conflict"])) != asked(one)
 
 
+def test_texts_that_a_person_should_see_are_flagged() -> None:
+    found = entries(
+        {"id": "a", "secret_kinds": ["aws_key", "password"], "addresses_judge": True},
+        {"id": "b", "addresses_judge": True},
+        {"id": "c", "state": "candidate", "secret_kinds": ["token"]},
+        {"id": "d", "state": "archived", "secret_kinds": ["token"], "addresses_judge": True},
+        {"id": "e"},
+    )
+    made = plan({}, found=found)
+    rows = list(made.select("entry_id", "recommendation_type", "reason", "severity", "explanation").iter_rows())
+    assert rows == [
+        ("a", "FLAG", "load.secret", "high", "aws_key; password"),
+        ("b", "FLAG", "load.addresses_judge", "medium", None),
+        ("c", "FLAG", "load.secret", "high", "token"),
+    ]
+    assert plan({}, Mode.RECOMMEND, found=found).equals(made)
+
+
 def test_two_grounds_for_one_question_are_one_question() -> None:
     both = TABLE["unsure"] | {
         "gates": [
@@ -178,7 +196,11 @@ def test_every_reason_has_a_policy_key_that_exists() -> None:
         for mode in Mode:
             made = plan(TABLE[name], mode)
             assert {reason for reason in made["reason"]} <= {code.value for code in ReasonCode}
-            assert made["rule"].str.contains(r"^\w+\.\w+$").all()
+            for rule in made["rule"].unique():
+                # A policy key, or the stage whose section of the policy it is.
+                section, _, key = rule.partition(".")
+                assert section in [*type(policy()).model_fields, "conflicts"]
+                assert not key or hasattr(getattr(policy(), section), key)
     assert merge.RULE_KEY and conflicts.RULE_KEY
 
 
