@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from kb_pipeline.stages.pairs import all_pairs
+from kb_pipeline.allpairs.pairs import all_pairs
 
 Found = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], npt.NDArray[np.float32]]
 

@@ -92,9 +92,8 @@ def run(words: Sequence[str], *, debug: bool = False) -> int:
             from kb_pipeline.adapters.env_file import load_env_file
 
             load_env_file()
-        kb.main(list(words), prog_name="kb", standalone_mode=False)
-    except click.exceptions.Exit as ended:
-        return int(ended.exit_code)
+        # Outside standalone mode click hands the code of an Exit back as the result instead of raising it.
+        code = kb.main(list(words), prog_name="kb", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         return 2
@@ -111,7 +110,7 @@ def run(words: Sequence[str], *, debug: bool = False) -> int:
     except Exception as error:
         _tell(error, debug=debug)
         return 1
-    return 0
+    return code if isinstance(code, int) else 0
 
 
 def _tell(error: BaseException, *, debug: bool) -> None:

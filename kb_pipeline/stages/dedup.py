@@ -18,8 +18,8 @@ import numpy.typing as npt
 import polars as pl
 
 from kb_pipeline import schemas
+from kb_pipeline.allpairs.candidates import duplicate_candidates
 from kb_pipeline.policy.model import DedupPolicy, Thresholds
-from kb_pipeline.stages.pairs_candidates import duplicate_candidates
 from kb_pipeline.vocabulary import Band, State
 
 

@@ -11,8 +11,8 @@ import numpy.typing as npt
 import polars as pl
 
 from kb_pipeline import schemas
+from kb_pipeline.allpairs.pairs import nearest_neighbours
 from kb_pipeline.policy.model import GatesPolicy
-from kb_pipeline.stages.pairs import nearest_neighbours
 from kb_pipeline.text.compare import compare
 from kb_pipeline.vocabulary import LIVE_STATES, ActionType, ReasonCode, State, Verdict
 

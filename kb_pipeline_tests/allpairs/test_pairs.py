@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_pipeline.errors import UnknownNameError, VectorError
-from kb_pipeline.stages.pairs import ENGINES, all_pairs, estimate_recall, nearest_neighbours
-from kb_pipeline.stages.pairs_bound import (
+from kb_pipeline.allpairs.bound import (
     Layout,
     bound_screen,
     eigenbasis,
@@ -21,8 +19,10 @@ from kb_pipeline.stages.pairs_bound import (
     shorten,
     whole_numbers,
 )
-from kb_pipeline.stages.pairs_rows import ExactScorer, PairBlock, sorted_block
-from kb_pipeline.stages.pairs_tiles import even_cuts, scan, triangle_tasks
+from kb_pipeline.allpairs.pairs import ENGINES, all_pairs, estimate_recall, nearest_neighbours
+from kb_pipeline.allpairs.rows import ExactScorer, PairBlock, sorted_block
+from kb_pipeline.allpairs.tiles import even_cuts, scan, triangle_tasks
+from kb_pipeline.errors import UnknownNameError, VectorError
 
 EDGE = 2e-6
 """Pairs this close to the threshold may fall on either side in float32."""

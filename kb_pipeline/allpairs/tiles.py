@@ -1,7 +1,7 @@
 """Tiles of the upper triangle: how N x N pairs are cut into tasks, screened cheaply and scored exactly.
 
 Belongs here: tasks, screens in general, and the plain one. Does not belong here: how a screen bounds the cosine
-(pairs_bound), the exact score (pairs_rows) and the threads (pairs_threads). Ledger K6.
+(bound), the exact score (rows) and the threads (threads). Ledger K6.
 
 A screen holds a matrix R and a limit t such that similarity(i, j) >= threshold  =>  R_i . R_j >= t.
 """
@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from kb_pipeline.stages.pairs_rows import ExactScorer, Float32s, Int64s, PairBlock, dot_margin, joined_block
+from kb_pipeline.allpairs.rows import ExactScorer, Float32s, Int64s, PairBlock, dot_margin, joined_block
 
 TILE_ROWS = 512
 TILE_COLUMNS = 1024

@@ -1,7 +1,7 @@
 """Rows of a matrix: checked once, and compared pair by pair with the one definition of similarity.
 
 Belongs here: what a pair is, the exact score of single pairs and the margins of float32. Does not belong here: which
-pairs to look at (pairs_tiles). Ledger K6.
+pairs to look at (tiles). Ledger K6.
 
 similarity(i, j) = the dot product summed in float64 and rounded to float32, within [-1, 1]. It depends neither on the
 engine that found the pair nor on the machine's BLAS. A pair belongs to a result iff similarity >= float32(threshold).

@@ -1,7 +1,7 @@
 """A cheap upper bound of every cosine: few rotated coordinates, norms of the rest, and optionally 8-bit integers.
 
 Belongs here: the bound, its error analysis and the choice of its width. Does not belong here: tiles, threads and the
-exact score (pairs_tiles). Ledger K6.
+exact score (tiles). Ledger K6.
 
 Rotate the rows by the eigenvectors of the second-moment matrix of a sample, keep the m leading coordinates u and cut
 the rest into g groups r_1 … r_g. By Cauchy-Schwarz on each group
@@ -28,9 +28,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from kb_pipeline.stages.pairs_rows import Float32s, GatheredDot, Int64s, dot_margin
-from kb_pipeline.stages.pairs_threads import ONE_BLAS_THREAD, in_order
-from kb_pipeline.stages.pairs_tiles import PlainScreen, Screen, plain_screen
+from kb_pipeline.allpairs.rows import Float32s, GatheredDot, Int64s, dot_margin
+from kb_pipeline.allpairs.threads import ONE_BLAS_THREAD, in_order
+from kb_pipeline.allpairs.tiles import PlainScreen, Screen, plain_screen
 
 SEED = 20_000
 MOMENT_ROWS = 4096

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kb_pipeline.allpairs.candidates import duplicate_candidates
 from kb_pipeline.errors import UnknownNameError, VectorError
-from kb_pipeline.stages.pairs_candidates import duplicate_candidates
 
 Arrays = tuple[npt.NDArray[np.float32], npt.NDArray[np.int64], npt.NDArray[np.int64]]
 

@@ -1,8 +1,8 @@
 """Cosines of all pairs at or above a threshold, and nearest neighbours: exact, streamed, never N x N in memory.
 
 Belongs here: the engines and the checks of their input. Does not belong here: tiles and the exact score
-(pairs_tiles), the bound (pairs_bound), the approximate engine (pairs_approximate), pairs of entries rather than rows
-(pairs_candidates). Ledger K4 (nearest neighbours) and K6 (all pairs).
+(tiles), the bound (bound), the approximate engine (approximate), pairs of entries rather than rows
+(candidates). Ledger K4 (nearest neighbours) and K6 (all pairs).
 
 Engines: ``bounded`` screens pairs by an upper bound of the cosine and scores what is left exactly; ``faiss_flat`` is
 FAISS's exhaustive range search; ``faiss_ivf`` looks only within k-means lists and may miss pairs. All three report the
@@ -15,10 +15,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from kb_pipeline.errors import UnknownNameError, VectorError
-from kb_pipeline.stages.pairs_approximate import estimate_recall, listed_pairs
-from kb_pipeline.stages.pairs_bound import bound_screen
-from kb_pipeline.stages.pairs_rows import (
+from kb_pipeline.allpairs.approximate import estimate_recall, listed_pairs
+from kb_pipeline.allpairs.bound import bound_screen
+from kb_pipeline.allpairs.rows import (
     ExactScorer,
     Float32s,
     Int64s,
@@ -27,8 +26,9 @@ from kb_pipeline.stages.pairs_rows import (
     sorted_block,
     unit_rows,
 )
-from kb_pipeline.stages.pairs_threads import in_order, usable_threads
-from kb_pipeline.stages.pairs_tiles import even_cuts, scan, triangle_tasks
+from kb_pipeline.allpairs.threads import in_order, usable_threads
+from kb_pipeline.allpairs.tiles import even_cuts, scan, triangle_tasks
+from kb_pipeline.errors import UnknownNameError, VectorError
 
 __all__ = ["ENGINES", "PairBlock", "all_pairs", "check_request", "estimate_recall", "nearest_neighbours"]
 

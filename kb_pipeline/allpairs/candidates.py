@@ -17,11 +17,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from kb_pipeline.errors import VectorError
-from kb_pipeline.stages.pairs import all_pairs, check_request
-from kb_pipeline.stages.pairs_approximate import RecallCounts, listed_pairs, recall_counts
-from kb_pipeline.stages.pairs_bound import FEWEST_ROWS, bound_screen
-from kb_pipeline.stages.pairs_rows import (
+from kb_pipeline.allpairs.approximate import RecallCounts, listed_pairs, recall_counts
+from kb_pipeline.allpairs.bound import FEWEST_ROWS, bound_screen
+from kb_pipeline.allpairs.pairs import all_pairs, check_request
+from kb_pipeline.allpairs.rows import (
     ExactScorer,
     Float32s,
     Int64s,
@@ -30,8 +29,9 @@ from kb_pipeline.stages.pairs_rows import (
     sorted_block,
     unit_rows,
 )
-from kb_pipeline.stages.pairs_threads import in_order, usable_threads
-from kb_pipeline.stages.pairs_tiles import Screen, Task, aligned_cuts, plain_screen, scan, triangle_tasks
+from kb_pipeline.allpairs.threads import in_order, usable_threads
+from kb_pipeline.allpairs.tiles import Screen, Task, aligned_cuts, plain_screen, scan, triangle_tasks
+from kb_pipeline.errors import VectorError
 
 LARGEST_LISTED_BLOCK = 32
 """Blocks up to this many rows: all their pairs are listed and scored, many blocks at a time."""

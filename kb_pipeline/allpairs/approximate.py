@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from kb_pipeline.stages.pairs_rows import (
+from kb_pipeline.allpairs.rows import (
     ExactScorer,
     Float32s,
     Int64s,
@@ -22,8 +22,8 @@ from kb_pipeline.stages.pairs_rows import (
     sorted_block,
     unit_rows,
 )
-from kb_pipeline.stages.pairs_threads import in_order
-from kb_pipeline.stages.pairs_tiles import TILE_COLUMNS, Task, even_cuts, triangle_tasks
+from kb_pipeline.allpairs.threads import in_order
+from kb_pipeline.allpairs.tiles import TILE_COLUMNS, Task, even_cuts, triangle_tasks
 
 LISTS_A_ROW = 4
 ROWS_A_LIST = 500
