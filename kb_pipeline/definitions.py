@@ -8,25 +8,27 @@ from typing import Any
 import dagster as dg
 
 from kb_pipeline.defs.assets import decide, dedup, judge, load, outcome, scores
+from kb_pipeline.defs.corpus_lock import CorpusLock
 from kb_pipeline.defs.io_managers import FrameIOManager
 from kb_pipeline.defs.jobs import weekly_curation
-from kb_pipeline.defs.resources import CorpusLock, Curation, KnowledgeBase
+from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.defs.sensors import missing_weeks
 
 
 def build_defs(**overrides: Any) -> dg.Definitions:
-    """All definitions; ``overrides`` replace resources by name (knowledge_base, curation, corpus_lock, io_manager)."""
+    """All definitions; ``overrides`` replace resources by name (knowledge_base, curation, io_manager)."""
     resources: dict[str, Any] = {
         "knowledge_base": KnowledgeBase(),
         "curation": Curation.configure_at_launch(),
-        "corpus_lock": CorpusLock(),
-        "io_manager": FrameIOManager(),
+        "io_manager": FrameIOManager(corpus_lock=CorpusLock()),
     }
     return dg.Definitions(
         assets=dg.load_assets_from_modules([load, scores, dedup, judge, decide, outcome]),
         jobs=[weekly_curation],
         sensors=[missing_weeks],
         resources=resources | overrides,
+        # A step takes a second or two: a process of its own for each would cost more than it gives.
+        executor=dg.in_process_executor,
     )
 
 

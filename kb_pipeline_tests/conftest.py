@@ -6,6 +6,7 @@ role must be allowed to create databases). Each test that asks for a database ge
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import shutil
 import tempfile
@@ -19,6 +20,8 @@ import pytest
 from kb_pipeline.adapters.database_url import connect, with_database
 from kb_pipeline.adapters.migrations import migrate
 from kb_pipeline.adapters.postgres_server import EmbeddedPostgres
+from kb_pipeline_tests.fakes.house import House
+from kb_pipeline_tests.fakes.tiny_encoder import build_tiny_model
 
 
 @pytest.fixture(autouse=True)
@@ -69,6 +72,24 @@ def empty_database_url(postgres_server: str) -> Iterator[str]:
     """URL of a new database without any table; dropped after the test."""
     with _new_database(postgres_server) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def house(postgres_server: str, migrated_template: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A whole installation with a tiny encoder. Tests share it, each with corpora of its own names."""
+    home = tmp_path_factory.mktemp("house")
+    model = build_tiny_model(home / "tiny")
+    with _new_database(postgres_server, f"TEMPLATE {migrated_template}") as url, _new_database(postgres_server) as own:
+        yield House(home=home, database_url=url, dagster_url=own, model=model)
+
+
+@pytest.fixture(scope="session")
+def other_house(
+    house: House, postgres_server: str, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[House]:
+    """A second installation: a knowledge base and a data directory of its own, Dagster's records shared."""
+    with _new_database(postgres_server, f"TEMPLATE {migrated_template}") as url:
+        yield dataclasses.replace(house, home=tmp_path_factory.mktemp("other-house"), database_url=url)
 
 
 @contextmanager

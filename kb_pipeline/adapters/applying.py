@@ -68,12 +68,8 @@ def apply_plan(
     """
     with database.transaction() as cursor:
         cursor.execute("SELECT pg_advisory_xact_lock(hashtextextended(%s, 4022))", (run.corpus,))
-        cursor.execute(
-            "SELECT 1 FROM memory_maintenance_jobs WHERE run_id = %s AND applied_change_id IS NOT NULL", (run.run_id,)
-        )
-        if cursor.fetchone() is not None:
+        if _is_done(cursor, run):
             return Applied(0, 0)  # a step that is repeated after it had done its work
-        _refuse_if_overtaken(cursor, run)
         cursor.execute("SELECT action_id FROM curation_actions WHERE corpus = %s AND week = %s", (run.corpus, run.week))
         known = [row[0] for row in cursor.fetchall()]
         new = plan.filter(~pl.col("action_id").is_in(known))
@@ -109,16 +105,46 @@ def apply_plan(
     return Applied(0 if run.rerun_of else new.height, transitions)
 
 
+def _is_done(cursor: Cursor, run: Run) -> bool:
+    """Whether the run took effect before; false when it may now.
+
+    Raises:
+        KbError: it may not, because it is over or another one came between.
+    """
+    cursor.execute(
+        "SELECT status, applied_change_id IS NOT NULL, rolled_back_by IS NOT NULL FROM memory_maintenance_jobs "
+        "WHERE run_id = %s FOR UPDATE",
+        (run.run_id,),
+    )
+    status, is_applied, is_undone = cursor.fetchone() or (None, False, False)
+    what = f"run {run.run_id} of week {run.week} of corpus {run.corpus!r}"
+    if is_undone:
+        raise KbError(f"{what} was rolled back; nothing was applied. Start the week again.")
+    if is_applied or (run.rerun_of is not None and status in (RunStatus.OK, RunStatus.DEGRADED)):
+        return True
+    if run.rerun_of is None:
+        _refuse_if_overtaken(cursor, run)
+    if status == RunStatus.HALTED:
+        raise KbError(
+            f"{what} was halted by its checks; nothing was applied. Look at its report, then start the week again "
+            "(--allow-large-change lets a large change pass)."
+        )
+    if status != RunStatus.RUNNING:
+        raise KbError(f"{what} is over ({status}); nothing was applied. Start the week again.")
+    return False
+
+
 def _refuse_if_overtaken(cursor: Cursor, run: Run) -> None:
     cursor.execute(
-        "SELECT run_id FROM memory_maintenance_jobs WHERE corpus = %s AND applied_change_id > %s AND run_id <> %s "
-        "AND rolled_back_by IS NULL",
-        (run.corpus, run.snapshot_change_id, run.run_id),
+        "SELECT run_id, change_type FROM changes WHERE corpus = %s AND change_id > %s "
+        "AND change_type IN ('curation', 'rollback') ORDER BY change_id LIMIT 1",
+        (run.corpus, run.snapshot_change_id),
     )
     other = cursor.fetchone()
-    if other is not None and run.rerun_of is None:
+    if other is not None:
+        happened = "took effect" if other[1] == "curation" else "was rolled back"
         raise KbError(
-            f"run {other[0]} of corpus {run.corpus!r} took effect after this run had read the corpus; nothing was "
+            f"run {other[0]} of corpus {run.corpus!r} {happened} after this run had read the corpus; nothing was "
             "applied. Start the week again."
         )
 

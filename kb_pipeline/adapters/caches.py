@@ -122,9 +122,7 @@ def read_verdicts(database: Database, corpus: str, judge_fingerprint: str) -> pl
 def write_verdicts(database: Database, judge_fingerprint: str, frame: pl.DataFrame) -> None:
     """Adds verdicts, columns as ``read_verdicts`` gives them."""
     with database.transaction() as cursor:
-        _insert_new(
-            cursor, "judge_verdicts", frame.with_columns(pl.lit(judge_fingerprint).alias("judge_fingerprint"))
-        )
+        _insert_new(cursor, "judge_verdicts", frame.with_columns(pl.lit(judge_fingerprint).alias("judge_fingerprint")))
 
 
 def in_batches(count: int, size: int) -> Iterator[slice]:

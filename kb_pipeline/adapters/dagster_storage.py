@@ -10,11 +10,14 @@ everything comes from the environment, in each process anew.
 from __future__ import annotations
 
 import os
+import select
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+import psycopg2
 from dagster import DagsterInstance
 from dagster._config.config_schema import UserConfigSchema
 from dagster._core.instance.ref import InstanceRef
@@ -22,8 +25,11 @@ from dagster._core.storage.base_storage import DagsterStorage
 from dagster._core.storage.local_compute_log_manager import LocalComputeLogManager
 from dagster._core.storage.root import LocalArtifactStorage
 from dagster._serdes import ConfigurableClass, ConfigurableClassData
-from dagster_postgres import DagsterPostgresStorage
+from dagster_postgres import DagsterPostgresStorage, PostgresEventLogStorage
 from dagster_postgres.auth import PgTokenProvider
+from sqlalchemy import event
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import DisconnectionError
 
 from kb_pipeline.adapters.database_url import dagster_database_url, embedded_server, kb_home, sqlalchemy_url
 from kb_pipeline.adapters.postgres_cluster import write_file
@@ -33,12 +39,17 @@ from kb_pipeline.errors import UsageError
 _STATEMENT_TIMEOUT_MS = 60_000
 _RECYCLE_SECONDS = 3600
 _SPARE_CONNECTIONS = 10
+_REMEMBER_SECONDS = 5.0
+# When the machine loses power, the records of runs may lose their last moment, and nothing else: what runs decide
+# stands in the other database, which waits for the disk. Several hundred events a run do not.
+_NO_WAIT = "-c synchronous_commit=off"
 
 
 class KnowledgeBaseStorage(DagsterStorage, ConfigurableClass):
     """Dagster's run, event and schedule storage in the database of ``dagster_database_url``.
 
-    Names the storage in ``dagster.yaml``; what Dagster gets is its own ``DagsterPostgresStorage``.
+    Names the storage in ``dagster.yaml``; what Dagster gets is its own ``DagsterPostgresStorage``, which keeps its
+    connections: by default it opens one for every event, several hundred in a run.
     """
 
     @classmethod
@@ -55,10 +66,14 @@ class KnowledgeBaseStorage(DagsterStorage, ConfigurableClass):
         Raises:
             DatabaseError: there is no database to be had; see ``dagster_database_url``.
         """
-        url = dagster_database_url()
+        url = sqlalchemy_url(dagster_database_url())
         server = embedded_server()
-        revival = None if server is None else _Revival(server)
-        return DagsterPostgresStorage(postgres_url=sqlalchemy_url(url), inst_data=inst_data, token_provider=revival)
+        if server is None:
+            storage = _Storage(postgres_url=url, inst_data=inst_data)
+        else:
+            storage = _Storage(postgres_url=_without_waiting(url), inst_data=inst_data, token_provider=_Revival(server))
+        storage.keep_connections()
+        return storage
 
 
 class HomeArtifactStorage(LocalArtifactStorage):
@@ -107,9 +122,6 @@ def dagster_instance() -> Iterator[DagsterInstance]:
         _dagster_home().mkdir(parents=True, exist_ok=True)
         reference = InstanceRef.from_dir(str(_dagster_home()), config_dir=str(dagster_yaml().parent))
     with DagsterInstance.from_ref(reference) as instance:
-        # Dagster opens a connection for every event, about a thousand in a run, unless it is told to keep one: this is
-        # how its webserver does it.
-        instance.optimize_for_webserver(_STATEMENT_TIMEOUT_MS, pool_recycle=_RECYCLE_SECONDS, max_overflow=_SPARE_CONNECTIONS)
         yield instance
 
 
@@ -130,16 +142,30 @@ def prepare_dagster_home() -> Path:
 
 
 def dagster_yaml() -> Path:
-    """The ``dagster.yaml`` in force without ``DAGSTER_HOME``.
+    """The ``dagster.yaml`` in force without ``DAGSTER_HOME``: that of the working directory, else the project's.
 
     Raises:
         UsageError: there is none, not even in the installed package.
     """
+    own = Path.cwd() / "dagster.yaml"
+    return own if own.is_file() else _project_file("dagster.yaml")
+
+
+def workspace_yaml() -> Path:
+    """The ``workspace.yaml`` that names the definitions of this project, and no other's.
+
+    Raises:
+        UsageError: it is missing from the installed package.
+    """
+    return _project_file("workspace.yaml")
+
+
+def _project_file(name: str) -> Path:
     package = Path(__file__).parents[1]
-    for directory in (Path.cwd(), package.parent, package / "project"):
-        if (directory / "dagster.yaml").is_file():
-            return directory / "dagster.yaml"
-    raise UsageError(f"dagster.yaml is missing beside {package}: install kb_pipeline again.")
+    for directory in (package.parent, package / "project"):
+        if (directory / name).is_file():
+            return directory / name
+    raise UsageError(f"{name} is missing beside {package}: install kb_pipeline again.")
 
 
 def _configured_home() -> Path | None:
@@ -151,8 +177,63 @@ def _configured_home() -> Path | None:
     return Path(home).resolve()
 
 
+def _without_waiting(url: str) -> str:
+    """The URL with ``_NO_WAIT`` among its session options."""
+    parsed = make_url(url)
+    options = " ".join([*parsed.normalized_query.get("options", ()), _NO_WAIT])
+    return parsed.update_query_dict({"options": options}).render_as_string(hide_password=False)
+
+
 def _dagster_home() -> Path:
     return kb_home() / "dagster"
+
+
+class _EventLog(PostgresEventLogStorage):
+    """Event log that remembers for some seconds which partitions exist: a run asks for its own hundreds of times."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        self._seen: dict[tuple[str, str], float] = {}
+
+    def has_dynamic_partition(self, partitions_def_name: str, partition_key: str) -> bool:
+        """Whether a partition exists; a deleted one may be taken as present for ``_REMEMBER_SECONDS``."""
+        key = (partitions_def_name, partition_key)
+        now = time.monotonic()
+        if self._seen.get(key, 0.0) > now:
+            return True
+        exists = bool(super().has_dynamic_partition(partitions_def_name, partition_key))
+        if exists:
+            self._seen[key] = now + _REMEMBER_SECONDS
+        return exists
+
+
+class _Storage(DagsterPostgresStorage):
+    """Dagster's storage with that event log."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        own = {name: settings[name] for name in ("postgres_url", "token_provider") if name in settings}
+        self._event_log_storage = _EventLog(**own)
+
+    def keep_connections(self) -> None:
+        """Keeps a connection open for each of the three storages, and finds out in time when its server was restarted."""
+        for part in (self._run_storage, self._event_log_storage, self._schedule_storage):
+            part.optimize_for_webserver(_STATEMENT_TIMEOUT_MS, _RECYCLE_SECONDS, _SPARE_CONNECTIONS)
+            event.listen(part._engine, "checkout", _refuse_dead_connection)
+
+
+def _refuse_dead_connection(connection: Any, _record: Any, _proxy: Any) -> None:
+    """Lets SQLAlchemy open another connection when the server has hung up on this one since it was last used."""
+    # As a rule nobody speaks on a connection that waits, and to ask the server each time would cost a round trip.
+    poll = select.poll()
+    poll.register(connection, select.POLLIN)
+    if not poll.poll(0):
+        return
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1")
+    except psycopg2.Error as error:
+        raise DisconnectionError from error
 
 
 class _Revival(PgTokenProvider):

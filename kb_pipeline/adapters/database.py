@@ -11,7 +11,7 @@ import io
 import os
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -25,6 +25,10 @@ from kb_pipeline.errors import CorpusBusyError, DatabaseError
 Cursor: TypeAlias = psycopg2.extensions.cursor
 
 _CHUNK_ROWS = 50_000
+
+_KNOWN_ARGUMENTS = "SET plan_cache_mode = force_custom_plan"
+"""Without it, a function that was called five times is planned without its arguments: the projections then expect one
+row, join in nested loops, and take minutes for what takes a second."""
 
 
 @dataclass(frozen=True)
@@ -43,6 +47,7 @@ class Database:
         connection = connect(self.url)
         try:
             with connection, connection.cursor() as cursor:
+                cursor.execute(_KNOWN_ARGUMENTS)
                 yield cursor
         except (psycopg2.OperationalError, psycopg2.InterfaceError) as error:
             raise DatabaseError(_one_sentence(error)) from error
@@ -97,6 +102,10 @@ class Database:
                         raise CorpusBusyError(corpus)
             yield
         finally:
+            # The server notices a closed connection a moment later: without this, whoever comes next may be refused.
+            # A connection that was lost has lost its lock.
+            with suppress(psycopg2.OperationalError, psycopg2.InterfaceError), connection.cursor() as cursor:
+                cursor.execute("SELECT pg_advisory_unlock_all()")
             connection.close()
 
 
@@ -114,7 +123,10 @@ class _Reader(threading.local):
 
         if self.held is None or self.held[:2] != (url, os.getpid()):
             self.drop()
-            self.held = (url, os.getpid(), adbc.connect(url, autocommit=True))
+            connection = adbc.connect(url, autocommit=True)
+            with connection.cursor() as cursor:
+                cursor.execute(_KNOWN_ARGUMENTS)
+            self.held = (url, os.getpid(), connection)
         return self.held[2]
 
     def drop(self) -> None:

@@ -36,9 +36,10 @@ def roll_back_run(database: Database, run_id: str, *, actor: str) -> RolledBack:
         RollbackError: it changed nothing, was rolled back, or a later run built on it.
         CorpusBusyError: somebody else works on the corpus.
     """
-    target = require_rollback_target(database, run_id)
+    require_rollback_target(database, run_id)
     run = load_run(database, run_id)
     with database.corpus_lock(run.corpus), database.transaction() as cursor:
+        target = require_rollback_target(database, run_id)  # nobody has done it since
         cursor.execute(
             "SELECT run_id, week FROM memory_maintenance_jobs WHERE corpus = %s AND applied_change_id > %s "
             "AND rolled_back_by IS NULL ORDER BY applied_change_id DESC LIMIT 1",
@@ -73,9 +74,10 @@ def roll_back_entry(database: Database, run_id: str, entry_id: str, *, actor: st
         RollbackError: the run did nothing to the entry, or a later run built on what it did.
         CorpusBusyError: somebody else works on the corpus.
     """
-    target = require_rollback_target(database, run_id)
+    require_rollback_target(database, run_id)
     run = load_run(database, run_id)
     with database.corpus_lock(run.corpus), database.transaction() as cursor:
+        target = require_rollback_target(database, run_id)  # nobody has done it since
         own = _actions(cursor, run_id, entry_id)
         if not own:
             raise RollbackError(

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Annotated, Any
@@ -95,9 +96,9 @@ class ImportRow(BaseModel):
     title: str | None = None
     body: str | None = None
     rationale: str | None = None
-    alternatives: Texts = []
-    steps: Texts = []
-    tags: Texts = []
+    alternatives: Texts = Field(default_factory=list)
+    steps: Texts = Field(default_factory=list)
+    tags: Texts = Field(default_factory=list)
     tenant: str | None = None
     repository: str | None = None
     module: str | None = None
@@ -117,16 +118,16 @@ class ImportRow(BaseModel):
     attempts: Count | None = None
     successes: Count | None = None
     retrievals: Count | None = None
-    supersedes: Texts = []
-    generated_from: Texts = []
-    visible_to: Texts = []
+    supersedes: Texts = Field(default_factory=list)
+    generated_from: Texts = Field(default_factory=list)
+    visible_to: Texts = Field(default_factory=list)
     origin: Origin | None = None
     source_type: str | None = None
     proposed_by: str | None = None
     author: str | None = None
-    evidence: Annotated[list[EvidenceRow], BeforeValidator(_null_is_empty)] = []
-    usage: Annotated[list[UsageRow], BeforeValidator(_null_is_empty)] = []
-    invalidation_policy: Annotated[list[Any], BeforeValidator(_null_is_empty)] = []
+    evidence: Annotated[list[EvidenceRow], BeforeValidator(_null_is_empty)] = Field(default_factory=list)
+    usage: Annotated[list[UsageRow], BeforeValidator(_null_is_empty)] = Field(default_factory=list)
+    invalidation_policy: Annotated[list[Any], BeforeValidator(_null_is_empty)] = Field(default_factory=list)
     state_reason: str | None = None
     state_changed_at: Time | None = None
     merged_into: str | None = None
@@ -136,7 +137,7 @@ class ImportRow(BaseModel):
     quality_score: Annotated[float, Field(ge=0, le=1)] | None = None
     distinctiveness: Annotated[float, Field(ge=0, le=1)] | None = None
     vector_key: str | None = None
-    verdict_keys: Texts = []
+    verdict_keys: Texts = Field(default_factory=list)
 
     @model_validator(mode="after")
     def _is_whole(self) -> ImportRow:
@@ -168,7 +169,7 @@ def read_json_row(line: bytes) -> ImportRow:
         row = ImportRow.model_validate_json(line, strict=True)
     except ValidationError as error:
         raise _fault(error) from error
-    return _checked(row)
+    return _checked(row) if _SUSPICIOUS.search(line) else row
 
 
 def read_mapping_row(values: dict[str, Any]) -> ImportRow:
@@ -186,12 +187,13 @@ def read_mapping_row(values: dict[str, Any]) -> ImportRow:
 
 def canonical_json(value: Any) -> str:
     """JSON with sorted keys, no spaces, non-ASCII kept: equal values give equal bytes."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
+    return _ENCODER.encode(value)
 
 
 def derived_id(*parts: Any) -> str:
     """A stable id: the first 32 hex digits of the SHA-256 of the parts."""
-    return hashlib.sha256(canonical_json([str(part) for part in parts]).encode()).hexdigest()[:32]
+    # Parts are separated by a control character that no JSON and no time holds, and ids only by intent.
+    return hashlib.sha256("\x1f".join(map(str, parts)).encode()).hexdigest()[:32]
 
 
 def format_time(value: datetime | None) -> str | None:
@@ -209,6 +211,13 @@ def _plain(value: Any) -> Any:
     if isinstance(value, Decimal):
         return str(value)
     raise TypeError(f"{type(value).__name__} has no JSON form")
+
+
+_ENCODER = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False, default=_plain)
+
+
+_SUSPICIOUS = re.compile(rb"\\u0000|\x00|NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]{300}")
+"""What a line of JSON must hold for its row to hold something that cannot be stored; most lines need no second look."""
 
 
 def _checked(row: ImportRow) -> ImportRow:

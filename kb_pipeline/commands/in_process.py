@@ -6,7 +6,7 @@ that made a step fail, as the error it was. The run is recorded in the same plac
 
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -16,9 +16,12 @@ import dagster as dg
 
 from kb_pipeline.adapters.dagster_storage import dagster_instance
 from kb_pipeline.adapters.database import Database
-from kb_pipeline.adapters.runs import close_run, load_counts
+from kb_pipeline.adapters.runs import load_counts
 from kb_pipeline.definitions import build_defs
+from kb_pipeline.defs.corpus_lock import CorpusLock
+from kb_pipeline.defs.io_managers import FrameIOManager
 from kb_pipeline.defs.partitions import partition_key
+from kb_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_process
 from kb_pipeline.errors import KbError
 from kb_pipeline.vocabulary import RunStatus
 
@@ -59,20 +62,23 @@ class RunResult:
 class Runner:
     """Runs weeks one after another on one Dagster instance."""
 
-    def __init__(self, instance: dg.DagsterInstance, database: Database) -> None:
-        """Runs on this instance and database."""
+    def __init__(self, instance: dg.DagsterInstance, database: Database, held: ExitStack) -> None:
+        """Runs on this instance and database; each corpus that is worked on is held until ``held`` is closed."""
         self._instance = instance
         self._database = database
-        self._job = build_defs().resolve_job_def("weekly_curation")
+        self._held = held
+        self._corpora: set[str] = set()
+        defs = build_defs(io_manager=FrameIOManager(corpus_lock=CorpusLock(is_held=True)))
+        self._job = defs.resolve_job_def("weekly_curation")
 
     def run_week(self, corpus: str, week: date, request: RunRequest) -> RunResult:
         """Curates one week of one corpus.
 
         Raises:
             KbError: a step failed with it; nothing was applied. A halted run is a result, not an error.
+            CorpusBusyError: another run or import works on the corpus.
         """
-        if corpus not in self._instance.get_dynamic_partitions("corpus"):
-            self._instance.add_dynamic_partitions("corpus", [corpus])
+        self._hold(corpus)
         run_id = str(uuid.uuid4())
         try:
             self._job.execute_in_process(
@@ -83,18 +89,27 @@ class Runner:
                     "resources": {"curation": {"config": request.config()}},
                     "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
                 },
+                tags={PROCESS_TAG: this_process()},
                 raise_on_error=True,
             )
         except Exception as error:
             result = self._result(run_id)
             if result is not None and result.status is RunStatus.HALTED:
                 return result
-            cause = _cause(error)
-            close_run(self._database, run_id, RunStatus.FAILED, message=str(cause))
-            raise cause from error
+            raise _cause(error) from error
         finished = self._result(run_id)
         assert finished is not None  # noqa: S101 - a run that ended well has recorded itself
         return finished
+
+    def _hold(self, corpus: str) -> None:
+        """Takes the corpus for all weeks to come: nobody slips in between two of them."""
+        if corpus in self._corpora:
+            return
+        self._held.enter_context(self._database.corpus_lock(corpus))
+        self._corpora.add(corpus)
+        fail_dead_runs(self._instance, corpus)
+        if corpus not in self._instance.get_dynamic_partitions("corpus"):
+            self._instance.add_dynamic_partitions("corpus", [corpus])
 
     def _result(self, run_id: str) -> RunResult | None:
         frame = self._database.read("SELECT status, message FROM memory_maintenance_jobs WHERE run_id = $1", (run_id,))
@@ -107,8 +122,8 @@ class Runner:
 @contextmanager
 def runner(database: Database) -> Iterator[Runner]:
     """A runner on the project's instance."""
-    with dagster_instance() as instance:
-        yield Runner(instance, database)
+    with dagster_instance() as instance, ExitStack() as held:
+        yield Runner(instance, database, held)
 
 
 def _cause(error: BaseException) -> BaseException:

@@ -39,12 +39,14 @@ def ui(port: int, host: str) -> None:
     import os
     import sys
 
-    from kb_pipeline.adapters.dagster_storage import prepare_dagster_home
+    from kb_pipeline.adapters.dagster_storage import prepare_dagster_home, workspace_yaml
     from kb_pipeline.adapters.database_url import database_url
     from kb_pipeline.adapters.migrations import migrate
 
     migrate(database_url())
     os.environ["DAGSTER_HOME"] = str(prepare_dagster_home())
-    arguments = ["dagster", "dev", "-m", "kb_pipeline.definitions", "-h", host, "-p", str(port)]
+    # What Dagster says of its own command line helps nobody who typed `kb ui`.
+    os.environ.setdefault("PYTHONWARNINGS", "ignore:Function `dev_command`")
+    arguments = ["dagster", "dev", "-w", str(workspace_yaml()), "-h", host, "-p", str(port)]
     click.echo(f"Dagster UI on http://{host}:{port} - Ctrl-C ends it", err=True)
     os.execv(sys.executable, [sys.executable, "-m", *arguments])  # noqa: S606 - this very interpreter

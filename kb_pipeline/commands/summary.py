@@ -6,8 +6,10 @@ from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.runs import load_counts, load_run, run_status
 from kb_pipeline.commands.in_process import RunRequest
 from kb_pipeline.defs.clock import now
+from kb_pipeline.defs.frames import frame_path
 from kb_pipeline.defs.publish import WeekInputs, week_frames
-from kb_pipeline.defs.resources import Curation, frames_folder
+from kb_pipeline.defs.resources import Curation
+from kb_pipeline.stages.checks import CheckResult
 from kb_pipeline.stages.report_text import summary_lines
 
 _FRAMES = (
@@ -19,17 +21,17 @@ _FRAMES = (
 def summary_of(database: Database, run_id: str, request: RunRequest) -> list[str]:
     """Lines for the terminal: what was looked at, changed and asked, where the reports are, and what to do next."""
     run = load_run(database, run_id)
+    counts = load_counts(database, run_id)
     curation = Curation(**request.config())
-    place = frames_folder()
-    frames = WeekInputs(*(pl.read_parquet(place / name / run.corpus / f"{run.week}.parquet") for name in _FRAMES))
+    frames = WeekInputs(*(pl.read_parquet(frame_path(name, run.corpus, run.week)) for name in _FRAMES))
     week = week_frames(
         database,
         run,
         curation.policy(run.corpus),
-        load_counts(database, run_id),
+        counts,
         frames,
         run_status(database, run_id),
-        [],
+        [CheckResult(**found) for found in counts["checks"]],
         generated_at=now(),
     )
     lines = summary_lines(week, curation.out_folder)

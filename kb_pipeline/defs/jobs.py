@@ -2,17 +2,20 @@
 
 import dagster as dg
 
-from kb_pipeline.adapters.runs import close_run
+from kb_pipeline.adapters.continuing import end_open_runs
 from kb_pipeline.defs.clock import open_database
+from kb_pipeline.defs.corpus_lock import partition_of
 from kb_pipeline.defs.partitions import corpus_weeks
-from kb_pipeline.vocabulary import RunStatus
 
 
 @dg.failure_hook
 def record_failure(context: dg.HookContext) -> None:
-    """Marks the run as failed in the table of runs; one that was halted or has finished keeps its own end."""
+    """Records why the run failed in the table of runs; one that was halted or has taken effect keeps its own end."""
     message = str(context.op_exception) if context.op_exception else f"step {context.op.name} failed"
-    close_run(open_database(), context.run_id, RunStatus.FAILED, message=message)
+    run = context.instance.get_run_by_id(context.run_id)
+    assert run is not None  # noqa: S101 - it is running this very hook
+    # The run holds its corpus, so what still claims to be running there is its own.
+    end_open_runs(open_database(), partition_of(run)[0], message)
 
 
 weekly_curation = dg.define_asset_job(
@@ -22,5 +25,4 @@ weekly_curation = dg.define_asset_job(
     partitions_def=corpus_weeks,
     executor_def=dg.in_process_executor,
     hooks={record_failure},
-    tags={"kb/job": "weekly_curation"},
 )

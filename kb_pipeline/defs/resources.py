@@ -5,8 +5,7 @@ is read here and in the assets, nowhere below.
 """
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,23 @@ from typing import Any
 import dagster as dg
 from pydantic import PrivateAttr
 
+from kb_pipeline.adapters.continuing import continue_run
 from kb_pipeline.adapters.database import Database
-from kb_pipeline.adapters.database_url import kb_home
 from kb_pipeline.adapters.encoder import Encoder, load_encoder
+from kb_pipeline.adapters.runs import Run
 from kb_pipeline.defs.clock import default_actor, open_database
-from kb_pipeline.defs.partitions import corpus_and_week
-from kb_pipeline.errors import UsageError
-from kb_pipeline.policy.load import load_policy
+from kb_pipeline.defs.frames import run_of_frames
+from kb_pipeline.errors import UsageError, WeekError
+from kb_pipeline.policy.load import POLICY_FILE_VARIABLE, load_policy
 from kb_pipeline.policy.model import Policy, Thresholds
 from kb_pipeline.vocabulary import Mode
 
 
 class KnowledgeBase(dg.ConfigurableResource[Any]):
-    """The database, and what is loaded once a process."""
+    """The database, the run that steps belong to, and what is loaded once a process."""
 
     _database: Database | None = PrivateAttr(default=None)
+    _run: Run | None = PrivateAttr(default=None)
 
     @property
     def database(self) -> Database:
@@ -36,6 +37,31 @@ class KnowledgeBase(dg.ConfigurableResource[Any]):
         if self._database is None:
             self._database = open_database()
         return self._database
+
+    def begin(self, run: Run) -> Run:
+        """Takes a run that was just opened as the one that the steps to come belong to."""
+        self._run = run
+        return run
+
+    def run(self, corpus: str, week: date, policy: Policy) -> Run:
+        """The run that a step of this week belongs to, looked up once; steps apart from each other share one.
+
+        Raises:
+            WeekError: there is none to go on with, or the policy changed since it began.
+        """
+        if self._run is None:
+            self._run = continue_run(
+                self.database,
+                corpus,
+                week,
+                frames_of=run_of_frames(corpus, week),
+                policy_fingerprint=policy.fingerprint,
+            )
+        if self._run.policy_fingerprint != policy.fingerprint:
+            raise WeekError(
+                f"the policy changed while run {self._run.run_id} was at work: run week {week} of corpus {corpus!r} again"
+            )
+        return self._run
 
     def encoder(self, policy: Policy) -> Encoder:
         """The encoder in force; loading it takes seconds, so a process does it once.
@@ -77,13 +103,8 @@ class Curation(dg.ConfigurableResource[Any]):
             PolicyError: a policy file is wrong.
             UnknownNameError: no such profile.
         """
-        policy = load_policy(self.profile, file=Path(self.policy_file) if self.policy_file else None, corpus=corpus)
-        if not self.mode or self.mode == policy.apply.mode:
-            return policy
-        if self.mode not in list(Mode):
-            raise UsageError(f"mode {self.mode!r} is unknown; use recommend or apply")
-        apply = policy.apply.model_copy(update={"mode": Mode(self.mode)})
-        return policy.model_copy(update={"apply": apply})
+        file = self.policy_file or os.environ.get(POLICY_FILE_VARIABLE, "")
+        return _policy(self.profile, self.mode, file, _stamp(file), corpus)
 
     @property
     def out_folder(self) -> Path:
@@ -96,25 +117,22 @@ class Curation(dg.ConfigurableResource[Any]):
         return self.actor or default_actor()
 
 
-class CorpusLock(dg.ConfigurableResource[Any]):
-    """Holds the corpus of the run against other runs and imports, for as long as the run's process lives."""
-
-    @contextmanager
-    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["CorpusLock"]:
-        """Takes the lock of the run's corpus; a run without one partition takes none and is refused by its first step.
-
-        Raises:
-            CorpusBusyError: another run or import holds the corpus.
-        """
-        key = context.run.tags.get("dagster/partition") if context.run else None
-        if key is None:
-            yield self
-            return
-        corpus, _ = corpus_and_week(key)
-        with open_database().corpus_lock(corpus):
-            yield self
+def _stamp(file: str) -> tuple[int, int]:
+    """What changes when a file is edited."""
+    try:
+        found = Path(file).stat()
+    except OSError:  # reading it says what is wrong
+        return 0, 0
+    return found.st_mtime_ns, found.st_size
 
 
-def frames_folder() -> Path:
-    """Where frames between steps are kept."""
-    return kb_home() / "frames"
+@lru_cache(maxsize=64)
+def _policy(profile: str, mode: str, file: str, stamp: tuple[int, int], corpus: str) -> Policy:
+    """A policy that every step of a run asks for; read anew when its file changes (``stamp``)."""
+    del stamp
+    policy = load_policy(profile, file=Path(file) if file else None, corpus=corpus)
+    if not mode or mode == policy.apply.mode:
+        return policy
+    if mode not in list(Mode):
+        raise UsageError(f"mode {mode!r} is unknown; use recommend or apply")
+    return policy.model_copy(update={"apply": policy.apply.model_copy(update={"mode": Mode(mode)})})

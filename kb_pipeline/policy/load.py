@@ -10,6 +10,7 @@ import copy
 import difflib
 import os
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -43,8 +44,7 @@ def load_policy(profile: str = "weekly", *, file: Path | None = None, corpus: st
     """
     if profile not in profile_names():
         raise UnknownNameError("profile", profile, profile_names())
-    values = read_mapping(_HERE / "policy.yaml")
-    values = overlay(values, read_mapping(_HERE / "profiles" / f"{profile}.yaml"))
+    values = _shipped(profile)
     source = f"profile {profile}"
     if file is None and os.environ.get(POLICY_FILE_VARIABLE):
         file = Path(os.environ[POLICY_FILE_VARIABLE])
@@ -60,6 +60,12 @@ def load_policy(profile: str = "weekly", *, file: Path | None = None, corpus: st
             if name == corpus:
                 return own
     return build(values, source)
+
+
+@cache
+def _shipped(profile: str) -> dict[str, Any]:
+    """The defaults with a profile over them. They do not change while a process lives, and every step asks."""
+    return overlay(read_mapping(_HERE / "policy.yaml"), read_mapping(_HERE / "profiles" / f"{profile}.yaml"))
 
 
 def read_mapping(path: Path) -> dict[str, Any]:

@@ -81,9 +81,9 @@ class GatesPolicy(Section):
 class ScorePolicy(Section):
     """Performance interval (K11) and freshness (K18)."""
 
-    interval_mass: Annotated[float, Field(gt=0, lt=1, description="mass of the equal-tailed Beta interval")]
-    half_life_days: Annotated[Days, Field(description="freshness halves in so many days")]
-    half_life_days_by_kind: Annotated[dict[Kind, Days], Field(description="half-lives of single kinds")]
+    interval_mass: Annotated[float, Field(gt=0, lt=1, description="K11: mass of the equal-tailed Beta interval")]
+    half_life_days: Annotated[Days, Field(description="K18: freshness halves in so many days")]
+    half_life_days_by_kind: Annotated[dict[Kind, Days], Field(description="K18: half-lives of single kinds")]
 
 
 class RetirePolicy(Section):
@@ -136,8 +136,8 @@ class JudgePolicy(Section):
     base_url: Annotated[str | None, Field(description="another address of the Messages API")]
     timeout_seconds: Annotated[float, Field(gt=0, le=3600, description="patience with one call")]
     max_retries: Annotated[int, Field(ge=0, le=10, description="repeats of a call that failed in passing")]
-    max_calls: Annotated[Count, Field(description="calls per run for pairs in the merge band")]
-    max_borderline_calls: Annotated[Count, Field(description="calls per run for borderline pairs")]
+    max_calls: Annotated[Count, Field(description="K7: calls per run for pairs in the merge band")]
+    max_borderline_calls: Annotated[Count, Field(description="K8: calls per run for borderline pairs")]
     max_concurrency: Annotated[int, Field(ge=1, le=64, description="calls at the same time")]
     min_confidence: Annotated[Share, Field(description="a less confident MERGE goes to review")]
     max_text_chars: Annotated[int, Field(ge=100, description="a longer text is never sent, the pair goes to review")]

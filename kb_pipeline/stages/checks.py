@@ -182,7 +182,7 @@ def blast_radius(policy: Policy, entries: pl.DataFrame, plan: pl.DataFrame, *, a
     over = shares.filter(pl.col("changes") > pl.col("limit"))
     problems = [
         f"{_place(row)}: {row['changes']} of {row['active']} active entries would change, {row['limit']:g} are allowed "
-        "(apply.max_changed_share, apply.min_changed_entries)"
+        "(apply.max_changed_share, apply.min_changed_entries; --allow-large-change lets it pass)"
         for row in over.iter_rows(named=True)
     ]
     numbers = {"largest_change": int(shares["changes"].max() or 0), "places_over_limit": over.height}  # type: ignore[arg-type]

@@ -89,7 +89,9 @@ def judge_gates(
     own_faults = pl.any_horizontal(*(reasons.list.contains(reason.value) for reason in RULES))
     decided = annotated.with_columns(
         # A person who took back what a gate decided has decided: the candidate waits until its text changes.
-        pl.when((pl.col("state") != State.CANDIDATE) | (pl.col("kept_rules").list.set_intersection(_KEPT).list.len() > 0))
+        pl.when(
+            (pl.col("state") != State.CANDIDATE) | (pl.col("kept_rules").list.set_intersection(_KEPT).list.len() > 0)
+        )
         .then(pl.lit(None, dtype=pl.String))
         .when(own_faults)
         .then(pl.lit("refuse"))

@@ -22,7 +22,9 @@ def still_waiting(queue: pl.DataFrame, entries: pl.DataFrame) -> pl.DataFrame:
         entries: ENTRIES.
     """
     live = entries.filter(pl.col("state").is_in(LIVE_STATES)).select(
-        pl.col("entry_id").alias("entry_ids"), pl.col("content_hash").alias("content_hashes"), pl.lit(True).alias("same")
+        pl.col("entry_id").alias("entry_ids"),
+        pl.col("content_hash").alias("content_hashes"),
+        pl.lit(True).alias("same"),
     )
     gone = (
         queue.select("recommendation_id", "entry_ids", "content_hashes")
@@ -60,7 +62,9 @@ def queue_after(
     # One question about one pair may have more than one ground; the first stands for all.
     asked = asked.unique("recommendation_id", keep="first", maintain_order=True)
     rest = entries.filter(~pl.col("entry_id").is_in(leaving.implode()))
-    both = pl.concat([queue, schemas.QUEUE.select(asked)]).unique("recommendation_id", keep="first", maintain_order=True)
+    both = pl.concat([queue, schemas.QUEUE.select(asked)]).unique(
+        "recommendation_id", keep="first", maintain_order=True
+    )
     waiting = still_waiting(both, rest)
     return waiting.sort(
         pl.col("recommendation_type") != RecommendationType.CONFLICT,

@@ -53,6 +53,7 @@ _ARROWS = str.maketrans(
 _OPENERS, _CLOSERS = "([{", ")]}"
 _OTHER_END = {")": "(", "]": "[", "}": "{"}
 _UNITS_WITH_CAPITAL = frozenset(unit for unit in units.UNITS if unit != unit.lower()) | {"Ms"}
+_CODE_WRAP = re.compile(r"[ \t]*\n[ \t]*")
 _CUT_SHORT = re.compile(r"\w(?:\.\.\.|…)$")
 _MAX_WORD_CHARS = 1000
 _CACHE_LIMIT = 200_000
@@ -209,6 +210,8 @@ def _chunk(chunk: str) -> tuple[tuple[str, ...], int]:
     start, core, end = cut(chunk)
     if not core:
         return ((), 0)
+    if core in ("a", "A") and chunk[-1] != core:
+        return ((*start, CODE + core, *end), 0)  # no article is followed by a sign: ("module A")
     match = _MNEMONIC.fullmatch(core)
     middle = _word("".join(match.groups())) if match else _word(core)
     return ((*start, *middle, *end), 0)
@@ -224,12 +227,10 @@ def _remember(chunk: str) -> tuple[tuple[str, ...], int]:
 def _code_tokens(code: Code) -> list[str]:
     if code.fenced:
         return [CODE + line for line in code.text.split("\n") if line.strip()]
-    pieces = code.text.split()
-    if len(pieces) == 1 and code.text != pieces[0] and not code.text.isspace():
-        # A blank at one end of a span can be its point ("`<img `"); one at both ends is padding.
-        padded = code.text[0].isspace() + 2 * code.text[-1].isspace()
-        if padded != 3:
-            return [CODE + "`", CODE + " " * padded + pieces[0], CODE + "`"]
+    text = _CODE_WRAP.sub(" ", code.text)
+    if len(text) > 2 and text[0] == text[-1] == " " and text.strip():
+        text = text[1:-1]  # a blank at both ends is padding, one at one end can be the point ("`<img `")
+    pieces = text.split(" ")
     if len(pieces) == 1:
         piece = pieces[0]
         parts = _hyphened_words(piece) if piece == piece.lower() else None
@@ -344,7 +345,8 @@ def _fold_case(chunk: str) -> str:
     folded = chunk
     if not _opens_code(chunk):
         core = cut(chunk)[1]
-        if core and all(map(is_plain_word, core.replace("'", "-").split("-"))):
+        parts = core.replace("'", "-").split("-")
+        if core and core not in _UNITS_WITH_CAPITAL and all(map(is_plain_word, parts)):
             begin = chunk.index(core)
             folded = chunk[:begin] + core.casefold() + chunk[begin + len(core) :]
     if len(_EXACT_CACHE) >= _CACHE_LIMIT:

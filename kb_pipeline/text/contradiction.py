@@ -5,7 +5,7 @@ Belongs here: the test of two token sequences for a negation, an opposite or ano
 sentences (``compare``).
 
 Parity of negations proves nothing: what counts is where they stand. Two sentences contradict when their words agree
-once negations are taken out, and one of them holds negations that the other lacks.
+once negations are taken out, and one of them is negated where the other is not.
 """
 
 from __future__ import annotations
@@ -142,7 +142,7 @@ def _value_clash(left: list[str], right: list[str], regions: list[_Region], is_w
             return None
         if not all(competes(own, other) for own, other in zip(left[i1:i2], right[j1:j2], strict=True)):
             return None
-        if not is_whole and i1 > 0 and is_reference_label(left[i1 - 1]):
+        if i1 > 0 and is_reference_label(left[i1 - 1], is_whole=is_whole):
             return None
     if not regions or len(left) < 2:
         return None
@@ -208,32 +208,40 @@ def _reduced(tokens: list[str]) -> tuple[list[str], list[int]]:
 
 
 def _negation_clash(left: list[str], right: list[str]) -> Clash | None:
-    set_l, set_r = set(left), set(right)
-    if not _CUES & set_l and not _CUES & set_r:
+    """The words agree, and the negations do not: one side has more of them, or has them elsewhere."""
+    if not _CUES & {*left, *right}:
         return None
     words_l, places_l = _reduced(left)
     words_r, places_r = _reduced(right)
-    if len(places_l) == len(places_r) or min(len(words_l), len(words_r)) < 1:
+    if not words_l or not words_r or places_l == places_r:
         return None
-    if words_l != words_r and not (_denies(words_r, words_l, places_r, places_l, left if places_l else right)):
-        return None
-    return Clash(False, False, _around(left, 1, 11), _around(right, 1, 11), min(places_l + places_r))
+    more = len(places_l) - len(places_r)
+    if words_l == words_r:
+        is_clash = more == 0 or _turns(left if more > 0 else right, abs(more))
+    elif more == 1 and not places_r:
+        is_clash = _is_statement(left) and _covers(words_l, words_r)
+    elif more == -1 and not places_l:
+        is_clash = _is_statement(right) and _covers(words_r, words_l)
+    else:
+        is_clash = False
+    return Clash(False, False, _around(left, 1, 11), _around(right, 1, 11), 0) if is_clash else None
 
 
-def _denies(
-    words_r: list[str], words_l: list[str], places_r: list[int], places_l: list[int], denial: list[str]
-) -> bool:
-    """Whether one side says of a narrower case what the other denies of the wider one.
+def _turns(denial: list[str], more: int) -> bool:
+    """Whether so many more negations say the opposite: two in one clause may cancel each other."""
+    if more != 2:
+        return more == 1
+    first, *_, last = (place for place, word in enumerate(denial) if word in _CUES)
+    return "and" in denial[first:last]
+
+
+def _covers(wide: list[str], narrow: list[str]) -> bool:
+    """Whether ``narrow`` speaks of a special case of ``wide``: the same words in order and a few more.
 
     "There is no man playing a flute" contradicts "A man is playing a large flute". Only for statements: an order may
     have exceptions ("Do not use tabs", "Use tabs in Makefiles").
     """
-    if min(len(places_l), len(places_r)) or max(len(places_l), len(places_r)) != 1:
-        return False
-    wide, narrow = (words_l, words_r) if places_l else (words_r, words_l)
-    if len(wide) < 2 or not len(wide) <= len(narrow) <= len(wide) + _MAX_EXTRA_WORDS:
-        return False
-    if not _is_statement(denial):
+    if not 2 <= len(wide) <= len(narrow) <= len(wide) + _MAX_EXTRA_WORDS:
         return False
     rest = iter(narrow)
     return all(word in rest for word in wide)

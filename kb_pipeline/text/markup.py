@@ -24,9 +24,10 @@ class Code(NamedTuple):
 
 
 _FENCE = re.compile(r"[ \t]*(?:>[ \t]*)*(?:[-*+][ \t]+|\d+[.)][ \t]+)?(`{3,}|~{3,})([^`]*)$")
+# A span never reaches over a fenced block: its mark would be lost inside.
 _SPAN = re.compile(
-    r"(?<![`\\])`(?!`)([^`\n]+(?:\n(?![ \t]*\n)[^`\n]*)*)`(?!`)"
-    r"|(?<![`\\])``(?!`)([^\n]{1,400}?)(?<!`)``(?!`)"
+    rf"(?<![`\\])`(?!`)([^`\n{CODE_OPEN}]+(?:\n(?![ \t]*\n)[^`\n{CODE_OPEN}]*)*)`(?!`)"
+    rf"|(?<![`\\])``(?!`)([^\n{CODE_OPEN}]{{1,400}}?)(?<!`)``(?!`)"
 )
 
 

@@ -97,6 +97,8 @@ def exact_normal(text: str) -> str:
 def _exact_code(code: Code) -> str:
     if code.fenced:
         return "```" + "\n".join(line for line in code.text.split("\n") if line.strip()) + "```"
-    inner = re.sub(r"\s+", " ", code.text)
+    inner = re.sub(r"[ \t]*\n[ \t]*", " ", code.text)
     # A blank at one end of a span can be its point; one at both ends is padding.
-    return f"`{inner.strip() if inner[:1] == inner[-1:] == ' ' else inner}`"
+    if len(inner) > 2 and inner[0] == inner[-1] == " " and inner.strip():
+        inner = inner[1:-1]
+    return f"`{inner}`"

@@ -58,7 +58,7 @@ pack | unpack ; bind | unbind ; link | unlink ; archive | unarchive ; freeze | u
 pause suspend | resume continue ; create | destroy delete ; merge join combine | split separate
 serialize | deserialize ; marshal | unmarshal ; escape | unescape ; minify | prettify
 commit | rollback revert roll_back ; upgrade | downgrade ; promote | demote ; prepend | append ; fill | drain empty
-lift raise | lower ; throw | catch ; give | take ; come | go ; sleep | wake ; log_in sign_in | log_out sign_out
+lift raise | lower ; throw | catch ; give | take ; sleep | wake ; log_in sign_in | log_out sign_out
 start_up | shut_down ; set_up | tear_down ; opt_in | opt_out ; check_in | check_out
 turn_on switch_on | turn_off switch_off
 """

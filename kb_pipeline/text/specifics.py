@@ -67,10 +67,10 @@ _HYPHENED = re.compile(r"[\"'(]*[^\W\d_][^\W\d_A-Z]*(?:-[^\W\d_][^\W\d_A-Z]*)+(?
 _CONTRACTED = re.compile(r"(\W*)([a-z]+)(?:n't|(?<=can)not)(\W*)", re.IGNORECASE)
 _FULL_VERBS = {"ca": "can", "wo": "will", "sha": "shall"}
 _BARE_NUMBER = re.compile(r"[~≈<>=^]*\d+(?:\.\d+)?")
-_STOPS = closed_list("but instead if when unless because use rather otherwise")
-_ARTICLES = closed_list("a an the")
+_STOPS = closed_list("but instead if when unless because rather otherwise")
+_UNCOUNTED = closed_list("a an the example instance")
 _REACH = 6
-"""How many words behind a negation stand in its reach, articles not counted."""
+"""How many words behind a negation stand in its reach; what reformatting adds or drops is not counted."""
 
 
 class _Piece(NamedTuple):
@@ -135,7 +135,7 @@ def specifics(text: str) -> Counter[Specific]:
         negation = _NEGATIONS.get(word)
         if modal is not None:
             ledger[Specific("modal", modal, "-" if negation == "not" else "+")] += 1
-        modal = _modal(word, following)
+            modal = None
         is_unit, unit_taken = unit_taken, False
         found = None if is_unit else piece.found or _worded(word, following, pieces[index - 1].core if index else "")
         if found:
@@ -143,13 +143,15 @@ def specifics(text: str) -> Counter[Specific]:
             unit = UNITS.get(following) if kind == "number" and _BARE_NUMBER.fullmatch(value) else None
             unit_taken = unit is not None
             ledger[Specific(kind, f"{value} {unit}" if unit else value, "-" if reach else "+")] += 1
+        else:
+            modal = _modal(word, following)
         if negation:
             ledger[Specific("negation", negation, "+")] += 1
         if piece.ends or word in _STOPS:
             reach = 0
         elif negation in ("not", "without"):
             reach = _REACH
-        elif word not in _ARTICLES and any(map(str.isalnum, word)):
+        elif word not in _UNCOUNTED and any(map(str.isalnum, word)):
             reach = max(0, reach - 1)
     if modal is not None:
         ledger[Specific("modal", modal, "+")] += 1

@@ -31,14 +31,18 @@ _NUMBER_PART = re.compile(
 _KEY_VALUE = re.compile(r"([A-Za-z_][\w.]*)=([^=].*)")
 _NAME = re.compile(r".*[\w)]/[\w(].*|/.*|\.{0,2}/.*|--?[A-Za-z].*|[a-z]+://.*|[#@$]\w.*|.*\\.*")
 _KEBAB = re.compile(r"(?:.*[^\W\d_][-_.]|[-_.])$")
-_REFERENCE_LABELS = closed_list(
-    "issue issues pr prs pep peps rfc rfcs wcag cve cwe adr adrs iso iec ieee ecma ticket bug commit pid pids id"
+_DOCUMENT_LABELS = closed_list(
+    "issue issues pr prs pep peps rfc rfcs wcag cve cwe adr adrs iso iec ieee ecma ticket bug commit"
 )
+_RECORD_LABELS = closed_list("pid pids tid pgid inode")
 
 
-def is_reference_label(token: str) -> bool:
-    """Whether a number behind ``token`` names a document or a record and sets no value ("issue 260")."""
-    return token.lower() in _REFERENCE_LABELS
+def is_reference_label(word: str, *, is_whole: bool) -> bool:
+    """Whether a number behind ``word`` names a record or a document and sets no value ("pid 4711", "issue 260").
+
+    Between whole texts that differ in nothing else, the number of a document is worth showing all the same.
+    """
+    return word.lower() in _RECORD_LABELS or (not is_whole and word.lower() in _DOCUMENT_LABELS)
 
 
 def competes(left: str, right: str) -> bool:

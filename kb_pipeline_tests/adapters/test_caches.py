@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -28,9 +29,9 @@ def texts(corpus: Corpus) -> dict[str, str]:
     return {name: row["content_hash"] for name, row in corpus.rows().items()}
 
 
-def unit(rows: int, dimension: int = 3, seed: int = 0) -> np.ndarray:
-    made = np.random.default_rng(seed).normal(size=(rows, dimension)).astype(np.float32)
-    return made / np.linalg.norm(made, axis=1, keepdims=True)
+def unit(rows: int, dimension: int = 3, seed: int = 0) -> npt.NDArray[np.float32]:
+    made = np.random.default_rng(seed).normal(size=(rows, dimension))
+    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), dtype=np.float32)
 
 
 def counts(corpus: Corpus, model: str = "m1") -> dict[str, int]:

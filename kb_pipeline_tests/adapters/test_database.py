@@ -168,6 +168,12 @@ def test_a_corpus_is_held_by_one_and_freed_by_a_killed_process(database: Databas
         process.wait()
 
 
+def test_a_lock_is_free_at_once_when_its_block_ends(database: Database) -> None:
+    for _ in range(200):
+        with database.corpus_lock("red"):
+            pass
+
+
 def test_a_lock_is_freed_when_its_work_fails(database: Database) -> None:
     with pytest.raises(ZeroDivisionError), database.corpus_lock("red"):
         _ = 1 / 0
@@ -191,3 +197,13 @@ def test_a_lock_can_be_waited_for(database: Database) -> None:
         order.append("first")
     thread.join()
     assert order == ["first", "second"]
+
+
+def test_queries_are_planned_with_their_arguments(database: Database) -> None:
+    # Else the projections, called for the sixth time on one connection, join in nested loops.
+    for _ in range(7):
+        setting = database.read("SELECT current_setting('plan_cache_mode') AS mode")["mode"]
+        assert setting.to_list() == ["force_custom_plan"]
+    with database.transaction() as cursor:
+        cursor.execute("SHOW plan_cache_mode")
+        assert cursor.fetchone() == ("force_custom_plan",)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from kb_pipeline.adapters.exporting import export_lines, known_corpora, last_cha
 from kb_pipeline.errors import UnknownNameError
 from kb_pipeline_tests.fakes.corpus import NEXT_WEEK, Corpus, Decisions
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": "a", "created_at": "2026-01-01", "attempts": 30, "successes": 20, "retrievals": 4, "confidence": 0.25,
      "evidence": [{"type": "file", "path": "e1", "by": None}], "last_matched_at": "2026-03-01", "team": "red",
      "reviewed": False, "tags": ["x", "é"]},

@@ -13,6 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
+from kb_pipeline.adapters import importing
 from kb_pipeline.adapters.importing import last_complete_week
 from kb_pipeline.errors import CorpusBusyError, UsageError
 from kb_pipeline.vocabulary import TRANSITIONS, State
@@ -213,7 +214,7 @@ def test_texts_that_look_like_the_signs_of_the_transport(corpus: Corpus) -> None
         "%s %(x)s $1",
         "\u2028",
     ]
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"id": f"e{n:02d}", "title": text, "body": f"x{text}\n{text}", "tags": [text], "author": text}
         for n, text in enumerate(odd)
     ]
@@ -276,7 +277,7 @@ def test_an_undated_row_keeps_its_time_when_it_is_imported_again_later(corpus: C
 
 # --- totals ----------------------------------------------------------------------------------------------------------
 
-USED = [
+USED: list[dict[str, Any]] = [
     {"type": "outcome", "at": "2026-02-01T00:00:00Z", "outcome": "success"},
     {"type": "outcome", "at": "2026-02-02T00:00:00Z", "outcome": "failure"},
     {"type": "retrieved", "at": "2026-02-03T00:00:00Z"},
@@ -369,7 +370,7 @@ def test_outcomes(corpus: Corpus, said: Any, counted: tuple[int, int]) -> None:
 
 # --- curation is not undone ------------------------------------------------------------------------------------------
 
-BEFORE = [
+BEFORE: list[dict[str, Any]] = [
     {"id": "a", "created_at": "2026-01-01", "attempts": 30, "successes": 20, "evidence": [{"path": "e1"}]},
     {
         "id": "b",
@@ -487,6 +488,15 @@ def test_an_import_that_fails_half_way_leaves_nothing(corpus: Corpus) -> None:
         corpus.load_bytes(packed[:-20], "rows.jsonl.gz")
     assert corpus.everything() == before
     assert outcome(corpus.load_bytes(packed, "rows.jsonl.gz")) == (500, 0, 0, 0)
+
+
+def test_a_large_import_refreshes_the_whole_corpus(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    corpus.load(*BEFORE)
+    monkeypatch.setattr(importing, "_FULL_REFRESH_ROWS", 1)
+    corpus.load({"id": "e"}, {"id": "f"}, BEFORE[0] | {"attempts": 31})
+    assert totals(corpus, "a")[0] == 31
+    assert len(corpus.rows()) == 6
+    assert corpus.projections_are_true()
 
 
 def test_an_import_waits_for_nobody(corpus: Corpus) -> None:

@@ -12,7 +12,7 @@ from kb_pipeline.adapters.rolling_back import roll_back_entry, roll_back_run
 from kb_pipeline.adapters.snapshots import count_entries, load_activity, load_open_conflicts, load_queue
 from kb_pipeline_tests.fakes.corpus import NEXT_WEEK, WEEK, Corpus, Decisions
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": "a", "created_at": "2026-01-01", "attempts": 30, "successes": 20, "evidence": [{"path": "e1"}]},
     {
         "id": "b",

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from kb_pipeline.adapters import row_files
 from kb_pipeline.adapters.row_files import Chunk, Reject, read_chunks
 from kb_pipeline.errors import UsageError
 
@@ -140,10 +141,11 @@ def test_a_body_over_the_limit_is_rejected_and_never_cut(tmp_path: Path) -> None
         assert [len(row.body or "") for row in chunks[0].rows] == [4_000_000]
 
 
-def test_long_bodies_make_shorter_chunks(tmp_path: Path) -> None:
-    rows = [{"id": f"e{n}", "kind": "fact", "body": "x" * 20_000_000} for n in range(4)]
+def test_long_bodies_make_shorter_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(row_files, "_CHUNK_CHARS", 500)
+    rows = [{"id": f"e{n}", "kind": "fact", "body": "x" * 200} for n in range(4)]
     path = written(tmp_path / "rows.jsonl", jsonl(rows))
-    assert [len(chunk.rows) for chunk in read_chunks(path, max_body_chars=30_000_000)] == [3, 1]
+    assert [len(chunk.rows) for chunk in read_chunks(path, max_body_chars=300)] == [3, 1]
 
 
 def test_faults_of_a_csv_file(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
+from typing import Any
 
 import pytest
 
@@ -26,7 +27,7 @@ from kb_pipeline.errors import UnknownNameError, WeekError
 from kb_pipeline.vocabulary import Mode, RunStatus
 from kb_pipeline_tests.fakes.corpus import NEXT_WEEK, NOW, WEEK, Corpus, Decisions
 
-ROWS = [
+ROWS: list[dict[str, Any]] = [
     {"id": "a", "created_at": "2026-01-01"},
     {"id": "b", "created_at": "2026-01-02"},
     {"id": "c", "created_at": "2026-11-18"},

@@ -143,8 +143,12 @@ class Corpus:
         ]
         table = frame(schemas.VERDICTS, verdicts)
         conflicts = record_conflicts(found, table)
-        close = {"gate_reasons": ["gates.too_similar"], "gate_decision": "strengthen", "max_similarity": 0.97}
-        gates = [
+        close: dict[str, Any] = {
+            "gate_reasons": ["gates.too_similar"],
+            "gate_decision": "strengthen",
+            "max_similarity": 0.97,
+        }
+        gates: list[dict[str, Any]] = [
             *({"entry_id": entry, "gate_decision": "admit"} for entry in decided.admit),
             *(
                 {"entry_id": entry, "gate_decision": "refuse", "gate_reasons": ["gates.not_distinctive"]}
@@ -170,7 +174,7 @@ class Corpus:
             queue=load_queue(self.database, run),
             open_conflicts=set(load_open_conflicts(self.database, run)["conflict_id"]),
             admit_to="active",
-            rule_keys={**gate_rules.RULE_KEYS, **retire_rules.RULE_KEYS},
+            rule_keys={code.value: key for code, key in (gate_rules.RULE_KEYS | retire_rules.RULE_KEYS).items()},
             mode=run.mode,
         )
         return found, made, conflicts

@@ -168,7 +168,7 @@ def test_blast_radius_is_the_larger_of_a_number_and_a_share() -> None:
         assert ("blast_radius" not in failed(results)) == passes
         assert results["blast_radius"].numbers["largest_change"] == changing
     found, rows = many(100, 12)
-    limits = {"apply": {"min_changed_entries": 0, "max_changed_share": 0.05}}
+    limits: dict[str, Any] = {"apply": {"min_changed_entries": 0, "max_changed_share": 0.05}}
     results = check(*rows, found=found, verdicts=[], **limits)
     assert failed(results) == {"blast_radius"}
     assert "12 of 100 active entries would change, 5 are allowed" in results["blast_radius"].sentence
@@ -213,7 +213,7 @@ def test_a_lower_limit_never_lets_more_pass(count: int, changing: int, low: floa
     found, rows = many(count, min(count, changing))
 
     def passes(share: float) -> bool:
-        limits = {"apply": {"min_changed_entries": least, "max_changed_share": share}}
+        limits: dict[str, Any] = {"apply": {"min_changed_entries": least, "max_changed_share": share}}
         return "blast_radius" not in failed(check(*rows, found=found, verdicts=[], **limits))
 
     assert passes(max(low, high)) or not passes(min(low, high))

@@ -51,7 +51,7 @@ def test_an_entry_without_tokens_has_no_score_and_is_never_nought() -> None:
 
 def test_scripts_without_spaces_have_tokens() -> None:
     result = score(corpus(["数据库的备份在星期日运行", "部署之前先运行所有测试"]))
-    assert result["token_count"].min() > 3
+    assert (result["token_count"] > 3).all()
     assert all(value > 0 for value in result["distinctiveness"])
 
 
@@ -115,7 +115,7 @@ def test_the_corpus_version_names_the_live_texts() -> None:
 TEXTS = st.lists(st.text(alphabet="abcdeß Éé數據.-", max_size=30), min_size=1, max_size=12)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(TEXTS, st.floats(0, 1), st.integers(0, 6), st.randoms(use_true_random=False))
 def test_scores_stay_in_range_and_the_order_of_rows_is_irrelevant(
     texts: list[str], share: float, most: int, random: Any
@@ -134,7 +134,7 @@ def test_scores_stay_in_range_and_the_order_of_rows_is_irrelevant(
     assert score(found, **limits).equals(result)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(TEXTS, st.floats(0, 1), st.floats(0, 1))
 def test_a_larger_share_of_common_words_never_raises_a_score(texts: list[str], low: float, high: float) -> None:
     found = corpus(texts)

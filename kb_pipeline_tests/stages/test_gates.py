@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pytest
 from hypothesis import given, settings
@@ -113,7 +114,7 @@ def test_stricter_thresholds_never_admit_more(low: float, high: float, few: int,
 # --- the nearest active entry (K4) -----------------------------------------------------------------------------------
 
 
-def unit(*angles: float) -> np.ndarray:
+def unit(*angles: float) -> npt.NDArray[np.float32]:
     """Unit vectors in a plane, by angle in degrees: the cosine of two is that of the angle between them."""
     radians = np.radians(np.array(angles, dtype=np.float64))
     return np.column_stack([np.cos(radians), np.sin(radians)]).astype(np.float32)

@@ -118,7 +118,7 @@ ENTRY = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(ENTRY, min_size=1, max_size=8), st.permutations(ORDER[:-1]), st.randoms(use_true_random=False))
 def test_the_winners_order_is_total(made: list[dict[str, Any]], order: list[str], random: Any) -> None:
     rules = policy(merge={"winner_order": [*order, "smaller_id"]}).merge
@@ -147,7 +147,7 @@ GRAPH = st.lists(
 )
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(GRAPH, st.lists(ENTRY, min_size=6, max_size=6), st.randoms(use_true_random=False))
 def test_clusters_have_all_pairs_and_the_order_of_rows_is_irrelevant(
     graph: list[tuple[tuple[str, str], str, float | None, bool]], made: list[dict[str, Any]], random: Any

@@ -96,7 +96,7 @@ def built(rows: list[tuple[int, float, float | None, State, bool]]) -> tuple[pl.
     return found, quality
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(ROWS, st.randoms(use_true_random=False))
 def test_order_of_rows_is_irrelevant_and_kept(rows: list[Any], random: Any) -> None:
     found, quality = built(rows)
@@ -109,7 +109,7 @@ def test_order_of_rows_is_irrelevant_and_kept(rows: list[Any], random: Any) -> N
     assert mixed.sort("entry_id").equals(straight)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(ROWS, st.integers(0, 60), st.floats(0, 1), st.floats(1, 400))
 def test_milder_thresholds_never_retire_more(rows: list[Any], attempts: int, upper: float, days: float) -> None:
     found, quality = built(rows)

@@ -57,7 +57,7 @@ def test_bounds_of_the_success_rate(attempts: int, successes: int, lower: float,
     assert high[0] == pytest.approx(upper, abs=2e-5)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 500), st.integers(0, 500)), min_size=1, max_size=20), st.floats(0.5, 0.99))
 def test_bounds_are_ordered_in_range_and_row_by_row(counts: list[tuple[int, int]], mass: float) -> None:
     attempts = np.array([max(pair) for pair in counts])
@@ -147,7 +147,7 @@ def test_an_empty_corpus() -> None:
 DAYS = st.floats(0, 500, allow_nan=False)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     st.lists(st.tuples(DAYS, st.none() | DAYS, st.sampled_from([None, "a", "b"])), min_size=1, max_size=8),
     st.lists(st.tuples(st.sampled_from([None, "a"]), DAYS), max_size=8),
@@ -188,7 +188,8 @@ def test_scores_stay_in_range_and_the_order_of_rows_is_irrelevant(
 @settings(max_examples=40, deadline=None)
 @given(DAYS, st.lists(DAYS, min_size=1, max_size=6), DAYS)
 def test_more_use_of_the_corpus_never_slows_the_clock(matched: float, uses: list[float], one_more: float) -> None:
-    before, after = clock(matched, *uses), clock(matched, *uses, one_more)
+    # A match is a use of the corpus like any other.
+    before, after = clock(matched, matched, *uses), clock(matched, matched, *uses, one_more)
     assert before is not None and after is not None
     assert after >= before - 1e-6 and not math.isnan(after)
 

@@ -206,13 +206,14 @@ MUTATIONS: dict[str, Change] = {
         _swap_operands,
     ),
     "words_joined": at(r"\b([a-z]{7,}) ([a-z]{7,})\b", to(r"\1\2")),
-    "words_hyphened_away": at(r"(?<!-)\b([a-z]{3,})-(?!the-)([a-z]{3,})\b(?!-)", to(r"\2 \1")),
+    "words_hyphened_away": at(r"(?<!-)\b([a-z]{3,})-(?!the-|\1)([a-z]{3,})\b(?!-)", to(r"\2 \1")),
     "word_dropped": at(r"\b(?!(?i:the|an?)\b)[A-Za-z]{3,} ", to("")),
     "word_inserted": at(r"(?<=[a-z]) (?=[a-z]{3,})", _inserted),
     "word_doubled": at(r"\b([A-Za-z]{4,})\b", to(r"\1 \1")),
     "word_changed": at(r"\b[a-z]{4,}\b", _typo),
     "plural": at(
-        r"(?<!\d )\b([a-z]{3,})s\b", lambda _, m: None if re.search("[sui]$|ward$", m.group(1)) else m.group(1)
+        r"(?<!\d )(?<!two )(?<!three )(?<!five )\b([a-z]{3,})s\b",
+        lambda _, m: None if re.search("[sui]$|ward$", m.group(1)) else m.group(1),
     ),
     "tense": at(r"\b([a-z]{3,}e)d\b", to(r"\1")),
     "sentence_order": _first_sentence_last,

@@ -66,10 +66,10 @@ _KEPT_ARTICLES = (
 _VERBS = r"\b([Dd]o|[Dd]oes|[Ii]s|[Aa]re|[Ss]hould)"
 
 REFORMATTINGS: dict[str, Change] = {
-    "spaces": _every(r"(?<=[a-z,]) (?=[a-z])", "  "),
+    "spaces": outside_code(_every(r"(?<=[a-z,]) (?=[a-z])", "  ")),
     "padding": lambda _, text: f"\n  {text}  \n",
-    "wrap": _wrap,
-    "crlf": lambda rng, text: _wrap(rng, text).replace("\n", "\r\n"),
+    "wrap": outside_code(_wrap),
+    "crlf": lambda _, text: text.replace("\n", "\r\n") if "\n" in text else None,
     "bullet": _bullet,
     "bold": _emphasis("**"),
     "italic": _emphasis("*"),
@@ -92,7 +92,7 @@ REFORMATTINGS: dict[str, Change] = {
     "contraction": outside_code(at(_VERBS + r" not\b", to(r"\1n't"))),
     "contraction_back": outside_code(at(_VERBS + r"n't\b", to(r"\1 not"))),
     "cannot": outside_code(swapped("cannot/can't", prose_only=True)),
-    "british": outside_code(at(_LONE + r"([a-z]{3,})iz(e|ed|es|ing|ation)\b(?![\w(./=-])", to(r"\1is\2"))),
+    "british": outside_code(at(_LONE + r"([a-z]{2,}[a-rt-z])iz(e|ed|es|ing|ation)\b(?![\w(./=-])", to(r"\1is\2"))),
     "colour": outside_code(
         swapped(
             "color/colour, behavior/behaviour, favor/favour, center/centre, gray/grey, labeled/labelled, "

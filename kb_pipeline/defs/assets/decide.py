@@ -7,10 +7,9 @@ import dagster as dg
 import polars as pl
 
 from kb_pipeline.adapters.expectations import check_contracts
-from kb_pipeline.adapters.runs import add_counts, close_run, latest_run
+from kb_pipeline.adapters.runs import add_counts, close_run
 from kb_pipeline.adapters.snapshots import count_entries, load_open_conflicts, load_queue
-from kb_pipeline.defs.assets.wiring import asset_options, output, shown
-from kb_pipeline.defs.partitions import corpus_and_week
+from kb_pipeline.defs.assets.wiring import check_specs, output, shown, step_of, week_asset
 from kb_pipeline.defs.publish import WeekInputs, check_result, publish
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.policy.model import Policy
@@ -30,25 +29,31 @@ RULE_KEYS: dict[str, str] = {
 }
 
 
-@dg.asset(**asset_options("merge_plan", "decisions", "polars"))
+@week_asset("3_dedup", "polars")
 def merge_plan(
     context: dg.AssetExecutionContext,
+    knowledge_base: KnowledgeBase,
     curation: Curation,
     knowledge_entries: pl.DataFrame,
     judge_verdicts: pl.DataFrame,
 ) -> dg.Output[pl.DataFrame]:
     """Which entry goes into which: clusters in which every pair is a duplicate, and a winner by a total order."""
-    corpus, _ = corpus_and_week(context.partition_key)
-    merges = merge.plan_merges(knowledge_entries, judge_verdicts, curation.policy(corpus).merge)
+    step = step_of(context, knowledge_base, curation)
+    merges = merge.plan_merges(knowledge_entries, judge_verdicts, step.policy.merge)
     counts = merges["merge_decision"].value_counts().iter_rows()
     return output(merges, **{f"pairs_to_{word}": number for word, number in counts})
 
 
-@dg.asset(**asset_options("conflict_records", "decisions", "polars"))
+@week_asset("3_dedup", "polars")
 def conflict_records(
-    context: dg.AssetExecutionContext, knowledge_entries: pl.DataFrame, judge_verdicts: pl.DataFrame
+    context: dg.AssetExecutionContext,
+    knowledge_base: KnowledgeBase,
+    curation: Curation,
+    knowledge_entries: pl.DataFrame,
+    judge_verdicts: pl.DataFrame,
 ) -> dg.Output[pl.DataFrame]:
     """Pairs of entries that say opposite things, or give different values for the same."""
+    step_of(context, knowledge_base, curation)
     records = conflicts.record_conflicts(knowledge_entries, judge_verdicts)
     return output(records, **dict(records["conflict_type"].value_counts().iter_rows()))
 
@@ -59,12 +64,11 @@ _DESCRIPTIONS = {
 }
 
 
-@dg.asset(
-    **asset_options("curation_plan", "decisions", "polars", "greatexpectations"),
-    check_specs=[
-        dg.AssetCheckSpec(name, asset="curation_plan", blocking=True, description=_DESCRIPTIONS[name])
-        for name in checks.BLOCKING
-    ],
+@week_asset(
+    "4_apply",
+    "polars",
+    "greatexpectations",
+    check_specs=check_specs("curation_plan", {name: _DESCRIPTIONS[name] for name in checks.BLOCKING}, blocking=True),
 )
 def curation_plan(
     context: dg.AssetExecutionContext,
@@ -80,12 +84,10 @@ def curation_plan(
     quality_scores: pl.DataFrame,
 ) -> Iterator[dg.Output[pl.DataFrame] | dg.AssetCheckResult]:
     """Every action of the run, before anything is applied. What fails a check here is never applied."""
-    corpus, week = corpus_and_week(context.partition_key)
-    policy = curation.policy(corpus)
-    database = knowledge_base.database
-    run = latest_run(database, corpus, week)
+    step = step_of(context, knowledge_base, curation)
+    policy, database, run = step.policy, step.database, step.run
     plan = build_plan(
-        PlanIdentity(corpus, week, run.as_of, run.policy_fingerprint, run.epoch),
+        PlanIdentity(step.corpus, step.week, run.as_of, run.policy_fingerprint, run.epoch),
         knowledge_entries,
         gate_results,
         retirement_decisions,

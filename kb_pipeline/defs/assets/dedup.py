@@ -7,20 +7,14 @@ import polars as pl
 
 from kb_pipeline.adapters.caches import read_vectors
 from kb_pipeline.adapters.encoding import encode_missing
-from kb_pipeline.adapters.runs import add_counts, latest_run
-from kb_pipeline.defs.assets.wiring import asset_options, output
-from kb_pipeline.defs.partitions import corpus_and_week
+from kb_pipeline.adapters.runs import add_counts
+from kb_pipeline.defs.assets.wiring import RETRY, output, step_of, week_asset
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.stages.dedup import find_duplicates
 from kb_pipeline.vocabulary import Band
 
-_RETRY = dg.RetryPolicy(max_retries=1, delay=5)
 
-
-@dg.asset(
-    **asset_options("entry_embeddings", "duplicates", "sentencetransformers", "postgres"),
-    retry_policy=_RETRY,
-)
+@week_asset("1_load", "sentencetransformers", "postgres", retry_policy=RETRY)
 def entry_embeddings(
     context: dg.AssetExecutionContext,
     knowledge_base: KnowledgeBase,
@@ -28,21 +22,20 @@ def entry_embeddings(
     knowledge_entries: pl.DataFrame,
 ) -> dg.Output[pl.DataFrame]:
     """A vector for each window of each live text; a text that has vectors of this model is never encoded again."""
-    corpus, week = corpus_and_week(context.partition_key)
-    run = latest_run(knowledge_base.database, corpus, week)
-    encoder = knowledge_base.encoder(curation.policy(corpus))
+    step = step_of(context, knowledge_base, curation)
+    encoder = knowledge_base.encoder(step.policy)
     embeddings, encoded = encode_missing(
-        knowledge_base.database,
-        corpus,
+        step.database,
+        step.corpus,
         knowledge_entries,
         encoder,
         lambda done, todo: context.log.info(f"encoded {done} of {todo} texts"),
     )
-    add_counts(knowledge_base.database, run.run_id, texts_encoded=encoded, model_fingerprint=encoder.fingerprint)
+    add_counts(step.database, step.run.run_id, texts_encoded=encoded, model_fingerprint=encoder.fingerprint)
     return output(embeddings, texts_encoded_now=encoded, model_fingerprint=encoder.fingerprint)
 
 
-@dg.asset(**asset_options("duplicate_pairs", "duplicates", "faiss", "numpy"))
+@week_asset("3_dedup", "faiss", "numpy")
 def duplicate_pairs(
     context: dg.AssetExecutionContext,
     knowledge_base: KnowledgeBase,
@@ -52,17 +45,15 @@ def duplicate_pairs(
     entry_embeddings: pl.DataFrame,
 ) -> dg.Output[pl.DataFrame]:
     """Pairs of active entries of one scope and kind with equal texts or close vectors, in both bands."""
-    corpus, week = corpus_and_week(context.partition_key)
-    policy = curation.policy(corpus)
-    run = latest_run(knowledge_base.database, corpus, week)
-    encoder = knowledge_base.encoder(policy)
+    step = step_of(context, knowledge_base, curation)
+    encoder = knowledge_base.encoder(step.policy)
     hashes = knowledge_entries["content_hash"]
-    vectors, owner = read_vectors(knowledge_base.database, corpus, encoder.fingerprint, hashes)
-    thresholds = knowledge_base.thresholds(policy)
-    search = find_duplicates(knowledge_entries, retirement_decisions, vectors, owner, policy.dedup, thresholds)
+    vectors, owner = read_vectors(step.database, step.corpus, encoder.fingerprint, hashes)
+    thresholds = knowledge_base.thresholds(step.policy)
+    search = find_duplicates(knowledge_entries, retirement_decisions, vectors, owner, step.policy.dedup, thresholds)
     add_counts(
-        knowledge_base.database,
-        run.run_id,
+        step.database,
+        step.run.run_id,
         pairs=search.pairs.height,
         pairs_over_limit=search.dropped_count,
         shielded=search.shielded_count,

@@ -1,18 +1,20 @@
 """judge_verdicts: what the judges say of every pair."""
 
+from itertools import islice
+
 import dagster as dg
 import polars as pl
 
-from kb_pipeline.adapters.caches import read_verdicts, write_verdicts
+from kb_pipeline.adapters.caches import in_batches, read_verdicts, write_verdicts
 from kb_pipeline.adapters.database import Database
-from kb_pipeline.adapters.judges import choose_judge
+from kb_pipeline.adapters.judges import Judge, choose_judge
 from kb_pipeline.adapters.judges.rule import RuleJudge
-from kb_pipeline.adapters.runs import add_counts, latest_run
+from kb_pipeline.adapters.runs import add_counts
 from kb_pipeline.adapters.text_features import TEXT_VERSION
-from kb_pipeline.defs.assets.wiring import asset_options, output
-from kb_pipeline.defs.partitions import corpus_and_week
+from kb_pipeline.defs.assets.wiring import RETRY, output, step_of, week_asset
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.stages import judge as script
+from kb_pipeline.stages.judge import PairReply, PairRequest
 from kb_pipeline.stages.judge_frames import (
     CACHE_KEY,
     REPLY_SCHEMA,
@@ -25,8 +27,10 @@ from kb_pipeline.stages.judge_frames import (
 )
 from kb_pipeline.vocabulary import Verdict
 
+_NETWORK_BATCH, _RULE_BATCH = 20, 5_000
 
-@dg.asset(**asset_options("judge_verdicts", "duplicates", "anthropic", "postgres"))
+
+@week_asset("3_dedup", "anthropic", "postgres", retry_policy=RETRY)
 def judge_verdicts(
     context: dg.AssetExecutionContext,
     knowledge_base: KnowledgeBase,
@@ -39,9 +43,9 @@ def judge_verdicts(
     Verdicts are kept by text and judge: a pair that was settled is not asked again until a text changes. A judge that
     fails keeps both entries and makes the run degraded.
     """
-    corpus, week = corpus_and_week(context.partition_key)
-    database = knowledge_base.database
-    judge = choose_judge(curation.policy(corpus).judge, script)
+    step = step_of(context, knowledge_base, curation)
+    database, corpus = step.database, step.corpus
+    judge = choose_judge(step.policy.judge, script)
     pairs = with_texts(duplicate_pairs, knowledge_entries)
     rule, asked_rule = _answers(database, corpus, RuleJudge(script), pairs)
     network, asked_network = pl.DataFrame(schema=REPLY_SCHEMA | {"failed": pl.Boolean}), pairs.clear().select(CACHE_KEY)
@@ -51,7 +55,7 @@ def judge_verdicts(
     name = judge.name if judge.is_network else f"{judge.name} (offline)"
     add_counts(
         database,
-        latest_run(database, corpus, week).run_id,
+        step.run.run_id,
         judge=name,
         judge_fingerprint=judge.fingerprint,
         pairs_judged=verdicts.filter(~pl.col("from_cache")).height,
@@ -73,13 +77,21 @@ def judge_verdicts(
     )
 
 
-def _answers(database: Database, corpus: str, judge, pairs: pl.DataFrame):  # type: ignore[no-untyped-def]
-    """Replies of a judge to all pairs, from its cache where it has them; and the pairs of texts that it was asked now."""
+def _answers(
+    database: Database, corpus: str, judge: Judge[PairRequest, PairReply], pairs: pl.DataFrame
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Replies of a judge to all pairs, from its cache where it has them; and the pairs of texts that it was asked now.
+
+    Verdicts are kept as they arrive: a step that is tried again does not ask a second time what was answered.
+    """
     fingerprint = f"{judge.fingerprint}/{TEXT_VERSION}"
     known = read_verdicts(database, corpus, fingerprint).select(list(REPLY_SCHEMA))
     todo = unanswered(pairs, known)
     asked = requests(todo)
-    fresh = reply_frame(asked, list(judge.decide(asked)))
-    write_verdicts(database, fingerprint, fresh.filter("cacheable").drop("failed", "cacheable"))
-    both = pl.concat([known.with_columns(pl.lit(False).alias("failed")), fresh.drop("cacheable")])
-    return both, todo.select(CACHE_KEY)
+    replies = iter(judge.decide(asked))
+    both = [known.with_columns(pl.lit(False).alias("failed"))]
+    for batch in in_batches(len(asked), _NETWORK_BATCH if judge.is_network else _RULE_BATCH):
+        fresh = reply_frame(asked[batch], list(islice(replies, len(asked[batch]))))
+        write_verdicts(database, fingerprint, fresh.filter("cacheable").drop("failed", "cacheable"))
+        both.append(fresh.drop("cacheable"))
+    return pl.concat(both), todo.select(CACHE_KEY)

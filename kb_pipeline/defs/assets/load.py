@@ -6,10 +6,10 @@ import polars as pl
 from kb_pipeline.adapters.runs import add_counts, open_run
 from kb_pipeline.adapters.snapshots import count_entries, load_entries
 from kb_pipeline.adapters.text_features import add_text_features
-from kb_pipeline.defs.assets.wiring import asset_options, output
+from kb_pipeline.defs.assets.wiring import output, week_asset
 from kb_pipeline.defs.clock import now
 from kb_pipeline.defs.partitions import corpus_and_week
-from kb_pipeline.defs.resources import CorpusLock, Curation, KnowledgeBase
+from kb_pipeline.defs.resources import Curation, KnowledgeBase
 
 _LAST_WEEK = dg.AssetDep(
     "knowledge_entries",
@@ -23,9 +23,9 @@ _LAST_WEEK = dg.AssetDep(
 """Orders the weeks of one backfill; what enforces the order is the guard in open_run."""
 
 
-@dg.asset(**asset_options("knowledge_entries", "corpus", "postgres", "polars"), deps=[_LAST_WEEK])
+@week_asset("1_load", "postgres", "polars", deps=[_LAST_WEEK])
 def knowledge_entries(
-    context: dg.AssetExecutionContext, knowledge_base: KnowledgeBase, curation: Curation, corpus_lock: CorpusLock
+    context: dg.AssetExecutionContext, knowledge_base: KnowledgeBase, curation: Curation
 ) -> dg.Output[pl.DataFrame]:
     """Every entry of the corpus as it stood at the end of the week: the as-of view that all later steps share.
 
@@ -34,16 +34,18 @@ def knowledge_entries(
     corpus, week = corpus_and_week(context.partition_key)
     policy = curation.policy(corpus)
     database = knowledge_base.database
-    run = open_run(
-        database,
-        run_id=context.run_id,
-        corpus=corpus,
-        week=week,
-        profile=curation.profile,
-        mode=policy.apply.mode,
-        policy_fingerprint=policy.fingerprint,
-        actor=curation.who,
-        now=now(),
+    run = knowledge_base.begin(
+        open_run(
+            database,
+            run_id=context.run_id,
+            corpus=corpus,
+            week=week,
+            profile=curation.profile,
+            mode=policy.apply.mode,
+            policy_fingerprint=policy.fingerprint,
+            actor=curation.who,
+            now=now(),
+        )
     )
     entries, computed = add_text_features(database, corpus, load_entries(database, run, policy.scope_fields))
     _, newer = count_entries(database, run)

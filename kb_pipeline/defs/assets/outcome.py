@@ -1,15 +1,16 @@
 """applied_actions and health_report: the one step that writes, and what people read."""
 
+from datetime import timedelta
+
 import dagster as dg
 import polars as pl
 
 from kb_pipeline.adapters.applying import apply_plan
 from kb_pipeline.adapters.report_plots import plot_png
 from kb_pipeline.adapters.report_queries import load_trend
-from kb_pipeline.adapters.runs import latest_run, load_counts
+from kb_pipeline.adapters.runs import load_counts
 from kb_pipeline.adapters.snapshots import previous_scores
-from kb_pipeline.defs.assets.wiring import asset_options, output
-from kb_pipeline.defs.partitions import corpus_and_week
+from kb_pipeline.defs.assets.wiring import check_specs, output, step_of, week_asset
 from kb_pipeline.defs.publish import (
     WeekInputs,
     check_result,
@@ -18,7 +19,7 @@ from kb_pipeline.defs.publish import (
     recommendation_ids,
     week_queue,
 )
-from kb_pipeline.defs.resources import CorpusLock, Curation, KnowledgeBase
+from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.schemas import APPLIED
 from kb_pipeline.stages import checks
 from kb_pipeline.stages.checks import CheckResult
@@ -31,15 +32,16 @@ _DESCRIPTIONS = {
     "borderline_backlog": "Not too many borderline pairs wait for a person.",
     "judge_degraded": "A configured judge answered every pair.",
 }
+_FRESH = dg.FreshnessPolicy.time_window(fail_window=timedelta(days=9), warn_window=timedelta(days=8))
+"""A week is curated soon after its end; a day late is a warning. One corpus that stalls alone is named by the sensor."""
 _PLOTS = ("states", "distinctiveness", "similarity")
 
 
-@dg.asset(**asset_options("applied_actions", "outcome", "postgres"))
+@week_asset("4_apply", "postgres")
 def applied_actions(
     context: dg.AssetExecutionContext,
     knowledge_base: KnowledgeBase,
     curation: Curation,
-    corpus_lock: CorpusLock,
     knowledge_entries: pl.DataFrame,
     distinctiveness_scores: pl.DataFrame,
     judge_verdicts: pl.DataFrame,
@@ -47,9 +49,8 @@ def applied_actions(
     curation_plan: pl.DataFrame,
 ) -> dg.Output[pl.DataFrame]:
     """The plan, written to the histories in one transaction: all of it or nothing. Applying twice changes nothing."""
-    corpus, week = corpus_and_week(context.partition_key)
-    database = knowledge_base.database
-    run = latest_run(database, corpus, week)
+    step = step_of(context, knowledge_base, curation)
+    database, run = step.database, step.run
     counts = load_counts(database, run.run_id)
     failures = int(judge_verdicts["failed"].sum())
     changed = (
@@ -84,11 +85,12 @@ def applied_actions(
     )
 
 
-@dg.asset(
-    **asset_options("health_report", "outcome", "yaml", "matplotlib"),
-    check_specs=[
-        dg.AssetCheckSpec(name, asset="health_report", description=_DESCRIPTIONS[name]) for name in checks.WARNING
-    ],
+@week_asset(
+    "4_apply",
+    "yaml",
+    "matplotlib",
+    check_specs=check_specs("health_report", {name: _DESCRIPTIONS[name] for name in checks.WARNING}, blocking=False),
+    freshness_policy=_FRESH,
 )
 def health_report(
     context: dg.AssetExecutionContext,
@@ -106,15 +108,13 @@ def health_report(
     applied_actions: pl.DataFrame,
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Health of the corpus at the end of the week: report tables, YAML files and a page for analysts."""
-    corpus, week = corpus_and_week(context.partition_key)
-    policy = curation.policy(corpus)
-    database = knowledge_base.database
-    run = latest_run(database, corpus, week)
+    step = step_of(context, knowledge_base, curation)
+    policy, database, run = step.policy, step.database, step.run
     frames = WeekInputs(
         knowledge_entries, distinctiveness_scores, gate_results, quality_scores, retirement_decisions, judge_verdicts,
         merge_plan, conflict_records, curation_plan,
     )  # fmt: skip
-    trend = load_trend(database, corpus, week)
+    trend = load_trend(database, step.corpus, step.week)
     results = checks.check_health(
         policy,
         distinctiveness_scores,

@@ -1,0 +1,114 @@
+"""The lock of a corpus: a run holds it from its first step to its last, whoever started it.
+
+Belongs here: which partition a run is of, waiting for the corpus, and leaving it tidy. The lock itself is an advisory lock
+of the database: it falls with the process.
+"""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import date
+from typing import Any
+
+import dagster as dg
+
+from kb_pipeline.adapters.continuing import end_open_runs
+from kb_pipeline.adapters.database import Database
+from kb_pipeline.defs.clock import open_database
+from kb_pipeline.defs.partitions import corpus_and_week
+from kb_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_process
+from kb_pipeline.errors import CorpusBusyError, DatabaseError
+
+_PARTITION_TAG = "dagster/partition"
+_RANGE_TAGS = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
+_UNFINISHED = (
+    "the run ended before its actions were applied, and nothing was changed; its page in Dagster says why it ended"
+)
+
+
+class CorpusLock(dg.ConfigurableResource[Any]):
+    """Holds the corpus of a run against other runs and imports.
+
+    ``wait_seconds``: how long to wait for whoever works on the corpus. ``is_held``: the caller holds it for all its runs.
+    """
+
+    wait_seconds: int = 300
+    is_held: bool = False
+
+    @contextmanager
+    def yield_for_execution(self, context: dg.InitResourceContext) -> Iterator["CorpusLock"]:
+        """Takes the lock of the run's corpus. Outside of a run (a frame is looked at, say) there is nothing to hold.
+
+        Raises:
+            Failure: the run is not of exactly one partition, or somebody else holds the corpus.
+        """
+        if context.run is None:
+            yield self
+            return
+        corpus, _ = partition_of(context.run)
+        database = open_database()
+        log = logging.getLogger("dagster") if context.log is None else context.log
+        if self.is_held:
+            with _tidied(log, database, corpus):
+                yield self
+            return
+        with _taken(log, database, corpus, self.wait_seconds), _tidied(log, database, corpus):
+            assert context.instance is not None  # noqa: S101 - a run has an instance
+            context.instance.add_run_tags(context.run.run_id, {PROCESS_TAG: this_process()})
+            for run_id in fail_dead_runs(context.instance, corpus):
+                log.warning(f"run {run_id} of {corpus} was killed; it is recorded as failed now")
+            yield self
+
+
+def partition_of(run: dg.DagsterRun) -> tuple[str, date]:
+    """Corpus and week of a run.
+
+    Raises:
+        Failure: the run is of several partitions, or of none.
+    """
+    key = run.tags.get(_PARTITION_TAG)
+    if key is not None:
+        return corpus_and_week(key)
+    first, last = (run.tags.get(tag) for tag in _RANGE_TAGS)
+    what = f"This run is of all weeks from {first} to {last}" if first else "This run is of no week"
+    raise dg.Failure(
+        f"{what}, and a run curates one week of one corpus: each week needs what the week before has changed. Start "
+        "one run for each partition (a backfill does so by itself), or use kb backfill.",
+        allow_retries=False,
+    )
+
+
+@contextmanager
+def _taken(log: logging.Logger, database: Database, corpus: str, wait_seconds: int) -> Iterator[None]:
+    give_up_at = time.monotonic() + wait_seconds
+    is_told = False
+    while True:
+        lock = database.corpus_lock(corpus)
+        try:
+            lock.__enter__()
+        except CorpusBusyError as busy:
+            if time.monotonic() >= give_up_at:
+                raise dg.Failure(f"{busy} This run waited {wait_seconds} seconds.", allow_retries=False) from busy
+            if not is_told:
+                log.info(f"another run or import works on {corpus}; waiting up to {wait_seconds} seconds")
+                is_told = True
+            time.sleep(1)
+        else:
+            break
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
+
+
+@contextmanager
+def _tidied(log: logging.Logger, database: Database, corpus: str) -> Iterator[None]:
+    """Afterwards no run of the corpus claims to be running any more."""
+    try:
+        yield
+    finally:
+        try:
+            end_open_runs(database, corpus, _UNFINISHED)
+        except DatabaseError as error:  # the next run of the corpus does it
+            log.warning(f"the end of the run could not be recorded: {error}")
