@@ -247,7 +247,6 @@ class Profile(StrEnum):
 class ReasonCode(StrEnum):
     """Why something was decided: ``stage.what_is_wrong`` (or, for a judge, what it saw)."""
 
-    IMPORT_NEW = "import.new"
     IMPORT_STATE = "import.state"
 
     LOAD_ADDRESSES_JUDGE = "load.addresses_judge"
@@ -264,10 +263,6 @@ class ReasonCode(StrEnum):
 
     RETIRE_LOW_CI_UPPER = "retire.low_ci_upper"
     RETIRE_STALE = "retire.stale"
-    RETIRE_PROTECTED = "retire.protected"
-
-    DEDUP_MERGED = "dedup.merged"
-    DEDUP_KEPT_DISTINCT = "dedup.kept_distinct"
 
     JUDGE_EXACT = "judge.exact"
     JUDGE_CANONICAL = "judge.canonical"

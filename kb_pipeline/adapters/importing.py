@@ -94,6 +94,11 @@ def import_rows(
         else:
             # Nothing changed: not even a trace of a change is left.
             cursor.execute("DELETE FROM changes WHERE change_id = %s", (change_id,))
+            cursor.execute(
+                "DELETE FROM corpora c WHERE c.corpus = %s AND NOT EXISTS "
+                "(SELECT 1 FROM changes d WHERE d.corpus = c.corpus)",
+                (corpus,),
+            )
     return result
 
 

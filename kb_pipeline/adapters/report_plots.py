@@ -28,6 +28,7 @@ Plots = Mapping[str, Mapping[str, Any]]
 
 _DPI = 110
 _WIDTH_INCHES, _HEIGHT_INCHES = 4.9, 2.35
+_CHARACTER_INCHES, _LABEL_INCHES = 0.072, 0.18
 _MAX_TICKS = 6
 # Not from the locale: the same week gives the same bytes everywhere.
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -205,7 +206,7 @@ def _figure(plots: Plots, name: str, colours: Colours) -> Figure:
     if name not in FIGURES:
         raise UnknownNameError("figure", name, FIGURES)
     source, draw = FIGURES[name]
-    figure = Figure(figsize=(_WIDTH_INCHES, _HEIGHT_INCHES), layout="constrained")
+    figure = Figure(figsize=(_WIDTH_INCHES, _HEIGHT_INCHES))
     axes = figure.add_subplot()
     axes.set_facecolor("none")
     for side, spine in axes.spines.items():
@@ -217,7 +218,20 @@ def _figure(plots: Plots, name: str, colours: Colours) -> Figure:
     for label in (axes.xaxis.label, axes.yaxis.label):
         label.set_color(colours.muted)
         label.set_fontsize(8)
+    _make_room(figure, axes)
     return figure
+
+
+def _make_room(figure: Figure, axes: Axes) -> None:
+    """Margins for the labels that the axes have. An engine that measures every text takes as long as all the drawing."""
+    names = [label.get_text() for label in axes.get_yticklabels()] if axes.yaxis_inverted() else []
+    longest = max(map(len, names), default=len(f"{axes.get_ylim()[1]:,.0f}"))
+    figure.subplots_adjust(
+        left=(0.1 + _CHARACTER_INCHES * longest + (_LABEL_INCHES if axes.get_ylabel() else 0)) / _WIDTH_INCHES,
+        right=1 - 0.14 / _WIDTH_INCHES,
+        bottom=(0.22 + (_LABEL_INCHES if axes.get_xlabel() else 0)) / _HEIGHT_INCHES,
+        top=1 - 0.07 / _HEIGHT_INCHES,
+    )
 
 
 def _shares(axes: Axes, values: Floats, colours: Colours, label: str, counted: str) -> None:

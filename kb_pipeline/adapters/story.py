@@ -141,7 +141,9 @@ def _events(story: dict[str, Any]) -> list[str]:
         undone = " - rolled back" if action["rolled_back"] else ""
         told.append((action["at"], f"{what}{how}, run {action['run_id']}{undone}"))
     for keep in story["kept"]:
-        told.append((keep["at"], f"{keep['actor_id']} keeps this text: rule {keep['rule']} leaves it alone until it changes"))
+        told.append(
+            (keep["at"], f"{keep['actor_id']} keeps this text: rule {keep['rule']} leaves it alone until it changes")
+        )
     return [f"{_day(at)}  {what}" for at, what in sorted(told, key=lambda event: event[0])]
 
 

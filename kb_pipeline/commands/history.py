@@ -50,10 +50,11 @@ def rollback(run_id: str, entry: str | None, actor: str, as_json: bool) -> None:
 
     database = open_database()
     who = actor or default_actor()
-    if entry is None:
-        done = roll_back_run(database, run_id, actor=who)
-    else:
-        done = roll_back_entry(database, run_id, entry, actor=who)
+    done = (
+        roll_back_run(database, run_id, actor=who)
+        if entry is None
+        else roll_back_entry(database, run_id, entry, actor=who)
+    )
     if as_json:
         print_json(
             {"run_id": run_id, "corpus": done.corpus, "actions": done.action_count, "entries": list(done.entry_ids)}

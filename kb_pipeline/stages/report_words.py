@@ -24,7 +24,6 @@ REVALIDATION_REASON = (
 QUALITY_BANDS_REASON = "This version does not compute an overall quality score, so there are no bands."
 
 REASONS: dict[str, str] = {
-    ReasonCode.IMPORT_NEW: "The entry came in with an import.",
     ReasonCode.IMPORT_STATE: "An import gave the entry this state.",
     ReasonCode.DISTINCTIVENESS_NO_TOKENS: "The text holds no words, so its distinctiveness cannot be measured.",
     ReasonCode.GATES_PASSED: "The new entry passes every gate.",
@@ -37,9 +36,6 @@ REASONS: dict[str, str] = {
     ),
     ReasonCode.RETIRE_LOW_CI_UPPER: "It was tried often enough and hardly ever helped.",
     ReasonCode.RETIRE_STALE: "Nobody has needed it for a long time.",
-    ReasonCode.RETIRE_PROTECTED: "A rule speaks against the entry, but a protection keeps it.",
-    ReasonCode.DEDUP_MERGED: "Another entry says the same and took this one in.",
-    ReasonCode.DEDUP_KEPT_DISTINCT: "A person marked the entry as distinct, so it is never compared.",
     ReasonCode.JUDGE_EXACT: "The two texts are the same, apart from layout and punctuation.",
     ReasonCode.JUDGE_CANONICAL: "The two texts say the same, word for word, in another notation.",
     ReasonCode.JUDGE_CONTRADICTION: "The two texts are alike except that one denies or reverses what the other says.",

@@ -57,7 +57,8 @@ def canonical_tokens(text: str) -> tuple[str, ...]:
 def _is_article(raw: list[str], position: int) -> bool:
     word = raw[position]
     if word == "the":
-        return raw[position + 1 : position + 2] != ["most"]
+        # "the most users" is not "most users", while "the most recently used" is "most recently used".
+        return raw[position + 1 : position + 2] != ["most"] or "".join(raw[position + 2 : position + 3]).endswith("ly")
     if position + 1 >= len(raw):
         return False
     following = raw[position + 1]

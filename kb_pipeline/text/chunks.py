@@ -33,6 +33,7 @@ _HYPHENED = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
 _APOSTROPHED = re.compile(r"[^\W\d_]+'[^\W\d_]+")
 _COUNTED = re.compile(r"(\d+)-([^\W\d_]{3,}(?:-[^\W\d_]+)*)")
 _MNEMONIC = re.compile(r"([^\W\d_]{0,8})\[([^\W\d_])\]([a-z]+(?:-[a-z]+)*)")
+_AUTOLINK = re.compile(r"<https?://[^<>]+>")
 _SIGNED = re.compile(r"([~≈<>=]*)(.*)", re.DOTALL)
 _AMOUNT = re.compile(r"([$€£¥])(\d{1,3}(?:,\d{3})+(?:\.\d+)?)")
 _ARROWS = str.maketrans(
@@ -78,7 +79,7 @@ def _word(core: str) -> tuple[str, ...]:
     if _LETTERS.fullmatch(core):
         # Mb, Hz and their like are units, and a unit's case counts.
         if not is_plain_word(core) or core in _UNITS_WITH_CAPITAL:
-            return (core,)
+            return (synonyms.CASED_WORDS.get(core, core),)
         return _plain_word(core.casefold())
     if "'" in core and _APOSTROPHED.fullmatch(core):
         first, last = core.split("'")
@@ -95,6 +96,8 @@ def _word(core: str) -> tuple[str, ...]:
             return tuple(token for part in parts for token in _word(part))
     if core[0].isdigit() or (core[0] in "+-" and core[1:2].isdigit()):
         return _number(core)
+    if core[0] == "<" and _AUTOLINK.fullmatch(core):
+        return (core[1:-1],)
     if core[0] in "~≈<>=" and len(core) > 1:
         sign, amount = _SIGNED.fullmatch(core).groups()  # type: ignore[union-attr]
         if amount[:1].isdigit():

@@ -51,7 +51,7 @@ _OTHER_END = {")": "(", "]": "[", "}": "{"}
 def core_of(piece: str) -> tuple[str, bool]:
     """Return the piece without the signs around it, and whether a clause ends behind it."""
     ends = piece[-1] in ",.;:!?)"
-    if len(piece) > MAX_NAME_CHARS or (piece.startswith("<") and piece.endswith(">")):
+    if len(piece) > MAX_NAME_CHARS or (piece.startswith("<") and piece.endswith(">") and "://" not in piece):
         return piece, ends
     core = piece.lstrip("\"'([{<*~¿¡").rstrip("\"'>*~,;:!?")
     while core:

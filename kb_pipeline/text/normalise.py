@@ -52,12 +52,20 @@ def entry_text(
 
 def _starts_with(body: str, title: str) -> bool:
     """Whether ``body`` begins with ``title``, both in exact normal form, and a word ends there."""
-    if not body.strip():
+    if not body.strip() or _first_sign(body) != _first_sign(title):
         return False
     head, start = exact_normal(body[: 2 * len(title) + 80]), exact_normal(title)
     if not start or not head.startswith(start):
         return False
     return len(head) == len(start) or not (head[len(start)].isalnum() or head[len(start)] == "_")
+
+
+def _first_sign(text: str) -> str:
+    """The first letter or digit, folded: texts that differ in it cannot begin alike, and most are told apart by it."""
+    for char in text:
+        if char.isalnum():
+            return unicodedata.normalize("NFKC", char).casefold()[:1]
+    return ""
 
 
 def entry_title(title: str | None, body: str | None) -> str:

@@ -44,14 +44,14 @@ CONTRACTIONS: dict[str, tuple[str, ...]] = (
 """Contractions with one reading; 'd (had or would) and the possessive 's have two and stay."""
 
 _COMPOUNDS = """
-add_on auto_complete auto_completion back_end back_up bit_rate boiler_plate break_point byte_code call_back
-change_log check_box check_list check_out clean_up code_base command_line data_base data_set drop_down e_mail
+add_on auto_complete auto_completion back_end back_up bit_rate bug_report boiler_plate break_point byte_code call_back
+change_log check_box check_list check_out clean_up code_base command_line data_base data_set drop_down e_book e_mail
 end_point fall_back file_name file_system front_end health_check host_name key_stroke key_word life_cycle
 life_time log_in log_out look_ahead look_up lower_case meta_data multi_line multi_threaded name_space non_empty
 non_interactive open_source path_name place_holder play_list plug_in pre_process pre_processing re_usable re_use
 re_used re_using roll_back run_book run_time screen_shot set_up shut_down sign_in sign_up stack_trace start_up
 style_sheet sub_command sub_directory sub_folder sub_key sub_module sub_process sub_set sub_task super_user
-time_out time_stamp time_zone to_do tool_chain upper_case user_name view_port web_hook web_page web_site
+time_out time_stamp time_zone to_do tool_chain upper_case un_select user_name view_port web_hook web_page web_site
 white_space wi_fi wild_card work_around work_flow work_space
 """
 """Compounds that are written in one word, with a hyphen or in two; each also with a plural s."""
@@ -138,6 +138,9 @@ PHRASES: dict[tuple[str, ...], tuple[str, ...]] = {tuple(joined.split(JOIN)): (j
     ("sign", "into"): (f"sign{JOIN}in", "to"),
 }
 """Phrases in prose (after contractions, spelling and single words) and what stands for them."""
+
+CASED_WORDS: dict[str, str] = {"WiFi": WORDS["wifi"]}
+"""Words with capitals inside that are no names."""
 
 CODE_WORDS: dict[str, str] = {word: WORDS[word] for word in ("stdin", "stdout", "stderr", "regex")}
 """The few words that mean the same in code marks and without; the others keep their form: `print` is not `show`."""

@@ -53,3 +53,9 @@ def test_a_text_cannot_bring_the_marks_of_masked_code() -> None:
 
 def test_a_fence_that_is_never_closed_is_code_to_the_end() -> None:
     assert canonical_tokens("Run:\n```sh\nLs -A, now\n The end") == ("run", "sh", "Ls -A, now", " The end")
+
+
+def test_a_stray_back_quote_hides_no_fenced_block() -> None:
+    text = "A stray ` mark:\n```sql\nselect 1 > 0\n```\nand ` another"
+    assert "select 1 > 0" in canonical_tokens(text)
+    assert exact_key(text) != exact_key(text.replace(">", "<"))

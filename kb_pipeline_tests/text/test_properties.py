@@ -83,6 +83,24 @@ def test_another_order_or_one_word_less_is_another_key(words: list[str], data: s
         assert canonical_key(" ".join(words)) != canonical_key(" ".join(words[::-1]))
 
 
+MARKS = "` `` ``` ~~~ ```sql [ ] ( ) [a7]( [b8](x9) { } ** * _ __ - > # | : , . \u2026 \ue000 \ue0010 $1 --n=2 5s 1,000"
+MARKUP = st.sampled_from([*MARKS.split(" "), "\n", "\n\n", "\n- ", "\n```\n"])
+TANGLED = st.lists(st.one_of(WORDS, MARKUP), max_size=16).map(" ".join) | st.lists(
+    st.one_of(WORDS, MARKUP), max_size=16
+).map("".join)
+
+
+@settings(max_examples=400, deadline=None)
+@given(TANGLED, st.data())
+def test_a_changed_digit_always_shows(text: str, data: st.DataObject) -> None:
+    places = [place for place, char in enumerate(text) if char in "0123456789"]
+    if places:
+        place = data.draw(st.sampled_from(places))
+        changed = text[:place] + str((int(text[place]) + 3) % 10) + text[place + 1 :]
+        assert canonical_tokens(text) != canonical_tokens(changed)
+        assert exact_normal(text) != exact_normal(changed)
+
+
 @settings(max_examples=50, deadline=None)
 @given(st.lists(TEXTS, max_size=6))
 def test_token_sets_take_any_text(texts: list[str]) -> None:

@@ -8,6 +8,7 @@ LEFT JOIN LATERAL (
     SELECT s.run_id, s.rule, s.policy_fingerprint
     FROM entry_state_history s
     WHERE s.corpus = e.corpus AND s.entry_id = e.entry_id AND s.to_state = e.state
+      AND NOT EXISTS (SELECT 1 FROM event_voids v WHERE v.corpus = s.corpus AND v.action_id = s.action_id)
     ORDER BY s.effective_at DESC, s.change_id DESC
     LIMIT 1
 ) h ON true

@@ -60,7 +60,13 @@ def conflict_records(
 
 _DESCRIPTIONS = {
     "schema": "The frames that the plan rests on keep their contracts (Great Expectations).",
-    **{name: (getattr(checks, name).__doc__ or "").splitlines()[0] for name in checks.BLOCKING if name != "schema"},
+    "no_entry_lost": "Every entry of the corpus was looked at, and the plan names no unknown one.",
+    "one_transition_per_entry": "No entry changes its state twice in one run.",
+    "allowed_transitions": "Every change of state begins where the entry is, and is one that a rule may make.",
+    "winners_stay": "An entry that takes another one in is active and stays so.",
+    "scope_not_crossed": "Nothing merges across tenants, repositories, modules or kinds.",
+    "specifics_equal": "Texts that merge without a person hold the same numbers, names and negations.",
+    "blast_radius": "No repository loses more of its active entries than apply.max_changed_share allows.",
 }
 
 

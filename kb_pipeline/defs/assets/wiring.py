@@ -21,7 +21,7 @@ from kb_pipeline.defs.partitions import corpus_and_week, corpus_weeks
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.errors import KbError, UsageError
 from kb_pipeline.policy.model import Policy
-from kb_pipeline.schemas import FRAMES
+from kb_pipeline.schemas import FRAMES, Time
 
 OWNERS = ["team:knowledge-base"]
 RETRY = dg.RetryPolicy(max_retries=1, delay=5)
@@ -81,7 +81,7 @@ def _column_schema(name: str) -> dict[str, Any]:
     columns = [
         dg.TableColumn(
             column,
-            str(spec.dtype),
+            "Datetime (UTC)" if spec.dtype == Time else str(spec.dtype),
             description=spec.meaning,
             constraints=dg.TableColumnConstraints(nullable=spec.nullable, unique=schema.key == (column,)),
         )
