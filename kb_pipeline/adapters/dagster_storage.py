@@ -44,6 +44,13 @@ _REMEMBER_SECONDS = 5.0
 # stands in the other database, which waits for the disk. Several hundred events a run do not.
 _NO_WAIT = "-c synchronous_commit=off"
 
+_NO_CAPTURE: dict[str, Any] = {
+    "compute_logs": {
+        "module": "dagster._core.storage.noop_compute_log_manager",
+        "class": "NoOpComputeLogManager",
+    }
+}
+
 
 class KnowledgeBaseStorage(DagsterStorage, ConfigurableClass):
     """Dagster's run, event and schedule storage in the database of ``dagster_database_url``.
@@ -105,22 +112,28 @@ class HomeComputeLogManager(LocalComputeLogManager):
 
 
 @contextmanager
-def dagster_instance() -> Iterator[DagsterInstance]:
+def dagster_instance(*, capture_output: bool = True) -> Iterator[DagsterInstance]:
     """The instance that ``dagster dev`` of this project uses too, from any working directory.
 
     ``DAGSTER_HOME`` decides when it is set; else the ``dagster.yaml`` of the working directory, of the project or of
     the installed package is read.
+
+    Args:
+        capture_output: whether runs write what they print into files, for which each starts four processes more. A
+            command that somebody looks at does not need them.
 
     Raises:
         DatabaseError: Dagster's database cannot be reached.
         UsageError: ``DAGSTER_HOME`` is not a directory.
     """
     configured = _configured_home()
+    overrides = None if capture_output else _NO_CAPTURE
     if configured is not None:
-        reference = InstanceRef.from_dir(str(configured))
+        reference = InstanceRef.from_dir(str(configured), overrides=overrides)
     else:
         _dagster_home().mkdir(parents=True, exist_ok=True)
-        reference = InstanceRef.from_dir(str(_dagster_home()), config_dir=str(dagster_yaml().parent))
+        where = str(dagster_yaml().parent)
+        reference = InstanceRef.from_dir(str(_dagster_home()), config_dir=where, overrides=overrides)
     with DagsterInstance.from_ref(reference) as instance:
         yield instance
 

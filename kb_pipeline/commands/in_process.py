@@ -21,7 +21,7 @@ from kb_pipeline.definitions import build_defs
 from kb_pipeline.defs.corpus_lock import CorpusLock
 from kb_pipeline.defs.io_managers import FrameIOManager
 from kb_pipeline.defs.partitions import partition_key
-from kb_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_process
+from kb_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, process_mark
 from kb_pipeline.errors import KbError
 from kb_pipeline.vocabulary import RunStatus
 
@@ -89,9 +89,12 @@ class Runner:
                     "resources": {"curation": {"config": request.config()}},
                     "loggers": {"console": {"config": {"log_level": "CRITICAL"}}},
                 },
-                tags={PROCESS_TAG: this_process()},
+                # Who started this run sees how it ends: the daemon does not try it again behind their back.
+                tags={PROCESS_TAG: process_mark(run_id), "dagster/max_retries": "0"},
                 raise_on_error=True,
             )
+        except dg.DagsterExecutionInterruptedError as stopped:
+            raise KeyboardInterrupt from stopped
         except Exception as error:
             result = self._result(run_id)
             if result is not None and result.status is RunStatus.HALTED:
@@ -122,7 +125,7 @@ class Runner:
 @contextmanager
 def runner(database: Database) -> Iterator[Runner]:
     """A runner on the project's instance."""
-    with dagster_instance() as instance, ExitStack() as held:
+    with dagster_instance(capture_output=False) as instance, ExitStack() as held:
         yield Runner(instance, database, held)
 
 

@@ -17,7 +17,7 @@ from kb_pipeline.adapters.continuing import end_open_runs
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.defs.clock import open_database
 from kb_pipeline.defs.partitions import corpus_and_week
-from kb_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, this_process
+from kb_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, process_mark
 from kb_pipeline.errors import CorpusBusyError, DatabaseError
 
 _PARTITION_TAG = "dagster/partition"
@@ -55,7 +55,7 @@ class CorpusLock(dg.ConfigurableResource[Any]):
             return
         with _taken(log, database, corpus, self.wait_seconds), _tidied(log, database, corpus):
             assert context.instance is not None  # noqa: S101 - a run has an instance
-            context.instance.add_run_tags(context.run.run_id, {PROCESS_TAG: this_process()})
+            context.instance.add_run_tags(context.run.run_id, {PROCESS_TAG: process_mark(context.run.run_id)})
             for run_id in fail_dead_runs(context.instance, corpus):
                 log.warning(f"run {run_id} of {corpus} was killed; it is recorded as failed now")
             yield self

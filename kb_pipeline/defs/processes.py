@@ -15,26 +15,30 @@ CORPUS_TAG = "dagster/partition/corpus"
 _PROC = Path("/proc")
 
 
-def this_process() -> str:
-    """Mark of the running process: host, boot, process id and when it began (process ids come again)."""
-    return ":".join((socket.gethostname(), _boot(), str(os.getpid()), _began(os.getpid()) or ""))
+def process_mark(run_id: str) -> str:
+    """Mark of a run in this process: host, boot, process id, when the process began (ids come again), and the run.
+
+    A run that is executed again takes over the tags of the one before, so a mark counts for its own run alone.
+    """
+    return ":".join((socket.gethostname(), _boot(), str(os.getpid()), _began(os.getpid()) or "", run_id))
 
 
 def may_be_gone(mark: str) -> bool:
     """False when the process of a mark lives; of a process of another host or boot nobody here can tell."""
-    host, boot, number, began = mark.rsplit(":", 3)
+    host, boot, number, began, _ = mark.rsplit(":", 4)
     if (host, boot) != (socket.gethostname(), _boot()):
         return True
     return _began(int(number)) != (began or None)
 
 
 def started_runs(instance: dg.DagsterInstance, corpus: str | None = None) -> list[dg.DagsterRun]:
-    """Runs of a corpus, or of all, that are started in the records and whose process may be gone."""
+    """Runs of a corpus, or of all, that are started by the records and whose process may be gone."""
     wanted = dg.RunsFilter(
         statuses=[dg.DagsterRunStatus.STARTED, dg.DagsterRunStatus.CANCELING],
         tags={CORPUS_TAG: corpus} if corpus is not None else None,
     )
-    return [run for run in instance.get_runs(wanted) if PROCESS_TAG in run.tags and may_be_gone(run.tags[PROCESS_TAG])]
+    marks = [(run, run.tags.get(PROCESS_TAG, "")) for run in instance.get_runs(wanted)]
+    return [run for run, mark in marks if mark.endswith(f":{run.run_id}") and may_be_gone(mark)]
 
 
 def fail_dead_runs(instance: dg.DagsterInstance, corpus: str) -> list[str]:
