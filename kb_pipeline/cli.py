@@ -9,6 +9,7 @@ Exit codes: 0 done; 1 unexpected; 2 wrong usage, configuration or input file; 3 
 
 from __future__ import annotations
 
+import errno
 import importlib
 import os
 import sys
@@ -32,6 +33,9 @@ _COMMANDS = {
     "ui": "setup:ui",
     "stop": "setup:stop",
 }
+
+_PLACE_ERRORS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM}
+"""What the file system says when a place cannot be written, though the error may not name it."""
 
 
 class LazyGroup(click.Group):
@@ -107,6 +111,15 @@ def run(words: Sequence[str], *, debug: bool = False) -> int:
     except KbError as error:
         _tell(error, debug=debug)
         return error.exit_code
+    except OSError as error:
+        from kb_pipeline.errors import PlaceError
+
+        if error.filename is None and error.errno not in _PLACE_ERRORS:
+            _tell(error, debug=debug)
+            return 1
+        said = PlaceError.refused_by_system(error).with_traceback(error.__traceback__)
+        _tell(said, debug=debug)
+        return said.exit_code
     except Exception as error:
         _tell(error, debug=debug)
         return 1

@@ -119,7 +119,22 @@ class VectorError(KbError):
     @classmethod
     def owner_in_two_blocks(cls, where: str, owner: int) -> VectorError:
         """One owner's windows stand in several blocks, so its pairs could be found twice."""
-        return cls(where, f"owner {owner} has windows in more than one block", "Give all windows of an entry one block.")
+        return cls(
+            where, f"owner {owner} has windows in more than one block", "Give all windows of an entry one block."
+        )
+
+
+class PlaceError(UsageError):
+    """A file or folder that a command needs cannot be read or written (exit 2)."""
+
+    @classmethod
+    def refused_by_system(cls, error: OSError) -> PlaceError:
+        """The file system says no: a missing folder, a file in the way, no permission, a full disk."""
+        where = error.filename if error.filename is not None else "a file"
+        return cls(
+            f"{where} cannot be used: {error.strerror or error}. Free the place or some space, or set KB_HOME or the "
+            "option that names it to another one, and try again: whatever was begun was not applied by halves."
+        )
 
 
 class ReportFolderError(UsageError):

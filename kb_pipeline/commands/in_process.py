@@ -19,10 +19,10 @@ from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.runs import load_counts
 from kb_pipeline.definitions import build_defs
 from kb_pipeline.defs.corpus_lock import CorpusLock
+from kb_pipeline.defs.failures import cause_of
 from kb_pipeline.defs.io_managers import FrameIOManager
 from kb_pipeline.defs.partitions import partition_key
 from kb_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, process_mark
-from kb_pipeline.errors import KbError
 from kb_pipeline.vocabulary import RunStatus
 
 
@@ -99,7 +99,7 @@ class Runner:
             result = self._result(run_id)
             if result is not None and result.status is RunStatus.HALTED:
                 return result
-            raise _cause(error) from error
+            raise cause_of(error) from error
         finished = self._result(run_id)
         assert finished is not None  # noqa: S101 - a run that ended well has recorded itself
         return finished
@@ -127,15 +127,3 @@ def runner(database: Database) -> Iterator[Runner]:
     """A runner on the project's instance."""
     with dagster_instance(capture_output=False) as instance, ExitStack() as held:
         yield Runner(instance, database, held)
-
-
-def _cause(error: BaseException) -> BaseException:
-    """The error that a step raised, without what Dagster wraps around it."""
-    chain: list[BaseException] = []
-    found: BaseException | None = error
-    # Dagster re-raises in handlers, so that a chain of contexts may come back to an error it has passed.
-    while found is not None and all(found is not passed for passed in chain):
-        chain.append(found)
-        found = getattr(found, "user_exception", None) or found.__cause__ or found.__context__
-    own = next((link for link in chain if isinstance(link, KbError)), None)
-    return own or next((link for link in chain if not isinstance(link, dg.DagsterError)), chain[-1])

@@ -144,10 +144,17 @@ def _value_clash(left: list[str], right: list[str], regions: list[_Region], is_w
             return None
         if i1 > 0 and is_reference_label(left[i1 - 1], is_whole=is_whole):
             return None
-    if not regions or len(left) < 2:
+    if not regions or len(left) < 2 or (len(regions) > 1 and _is_bare_list(left, regions)):
         return None
     i1, i2, j1, j2 = regions[0]
     return Clash(True, False, _around(left, i1, i2), _around(right, j1, j2), i1)
+
+
+def _is_bare_list(tokens: list[str], regions: list[_Region]) -> bool:
+    """Whether several differing values stand behind a label and nothing is said of them: references, not settings."""
+    differing = {position for i1, i2, *_ in regions for position in range(i1, i2)}
+    words = [token for position, token in enumerate(tokens) if position not in differing and len(token) > 1]
+    return sum(word.isalpha() for word in words) < 2
 
 
 def _opposite_clash(left: list[str], right: list[str], regions: list[_Region]) -> Clash | None:

@@ -6,12 +6,14 @@ Whatever happens, the old state or the new one stands, one sentence says what to
 from __future__ import annotations
 
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import Any
 
 from kb_pipeline.adapters.database_url import connect
@@ -180,6 +182,38 @@ def test_a_database_that_goes_away_in_mid_run_leaves_the_old_state(other_house: 
         "one": "active", "other": "archived", "poor": "archived", "galley-0": "active", "galley-1": "active",
     }  # fmt: skip
     assert [run["status"] for run in corpus.runs()] == ["ok", "failed"]
+
+
+def test_frames_that_cannot_be_written_are_said_before_anything_is_applied(
+    new_corpus: NewCorpus, tmp_path: Path
+) -> None:
+    corpus = new_corpus()
+    corpus.load(*duplicates()).ok()
+    before = corpus.export("--full")
+    (tmp_path / "frames").write_text("a file stands where the folder should be")
+    done = corpus.curate(KB_HOME=str(tmp_path))
+    assert done.code == 2
+    assert str(tmp_path / "frames") in done.err and len(done.err.strip().splitlines()) == 1
+    assert corpus.export("--full") == before
+    assert corpus.curate().code == 0
+    assert_curated(corpus)
+
+
+def test_a_full_disk_is_said_before_anything_is_applied(new_corpus: NewCorpus) -> None:
+    corpus = new_corpus()
+    corpus.load(*duplicates()).ok()
+    before = corpus.export("--full")
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
+    try:
+        done = corpus.curate()
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert done.code == 2
+    assert "cannot be used" in done.err and len(done.err.strip().splitlines()) == 1
+    assert corpus.export("--full") == before
+    assert corpus.curate().code == 0
+    assert_curated(corpus)
 
 
 def test_reports_that_cannot_be_written_are_said_and_written_by_the_next_run(new_corpus: NewCorpus) -> None:

@@ -16,6 +16,7 @@ from kb_pipeline_tests.fakes.house import NewCorpus
 
 SHARED = Path(os.environ.get("KB_SHARED_DATA", Path(__file__).parents[3] / "shared" / "data"))
 CORPORA = ("agent_memory", "agent_rules", "decisions", "lint_rules", "skills_runbooks", "til_facts", "tldr_examples")
+MOST_ROWS = 2_000
 FIRST, LAST = "2026-04-20", "2026-05-04"
 
 
@@ -57,10 +58,8 @@ def test_weeks_of_agent_memories_merge_only_what_is_the_same(new_corpus: NewCorp
     original = next(row for row in known.values() if row["created_at"] < FIRST and entry_is_plain(row, merges))
     corpus.load(original | {"id": "a-copy", "created_at": "2026-05-12T09:00:00Z"}).ok()
     corpus.curate("--week", "2026-05-11").ok()
-    assert original["id"] in (
-        corpus.rows()["a-copy"]["merged_into"],
-        corpus.rows()[original["id"]]["merged_into"],
-    ) or (corpus.rows()[original["id"]]["merged_into"] == "a-copy")
+    merged = corpus.merged()
+    assert merged.get("a-copy") == original["id"] or merged.get(original["id"]) == "a-copy"
 
 
 def entry_is_plain(row: dict[str, Any], merges: list[dict[str, Any]]) -> bool:
@@ -70,12 +69,16 @@ def entry_is_plain(row: dict[str, Any], merges: list[dict[str, Any]]) -> bool:
 
 @pytest.mark.parametrize("name", CORPORA)
 def test_a_real_corpus_comes_back_byte_for_byte(new_corpus: NewCorpus, tmp_path: Path, name: str) -> None:
-    path = corpus_file(name)
+    with gzip.open(corpus_file(name), "rb") as lines:
+        rows = [line for line in lines if line.strip()]
+    # Rows of every part of the file; all of the large ones would take most of a minute.
+    taken = rows[:: -(-len(rows) // MOST_ROWS)]
+    given = tmp_path / "rows.jsonl"
+    given.write_bytes(b"".join(taken))
     first, second = new_corpus(), new_corpus()
-    accepted = first.kb("import", path, "--json").ok().json["accepted"]
+    assert first.kb("import", given, "--json").ok().json["accepted"] == len(taken)
     exported = tmp_path / "export.jsonl"
     first.kb("export", "--full", "--out", exported).ok()
-    with gzip.open(path, "rb") as lines:
-        assert accepted == sum(1 for line in lines if line.strip()) == exported.read_bytes().count(b"\n")
-    assert second.kb("import", exported, "--json").ok().json["accepted"] == accepted
+    assert exported.read_bytes().count(b"\n") == len(taken)
+    assert second.kb("import", exported, "--json").ok().json["accepted"] == len(taken)
     assert second.export("--full") == exported.read_bytes()

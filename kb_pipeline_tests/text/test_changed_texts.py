@@ -58,13 +58,13 @@ def test_numbers_units_and_negations_are_flagged() -> None:
 
 
 def test_no_mutant_of_real_texts_merges() -> None:
-    mutants = list(generate(real_texts(450), MUTATIONS, 31))
-    assert len(mutants) >= 4000
+    mutants = list(generate(real_texts(300), MUTATIONS, 31))
+    assert len(mutants) >= 2800
     assert [mutant for mutant in mutants if canonical_key(mutant.original) == canonical_key(mutant.changed)] == []
 
 
 def test_reformatted_real_texts_merge() -> None:
-    mutants = list(generate(real_texts(400), REFORMATTINGS, 37, kinds_per_text=12))
+    mutants = list(generate(real_texts(250), REFORMATTINGS, 37, kinds_per_text=12))
     merged = [compare(m.original, m.changed, "rule", "rule").verdict is Verdict.MERGE for m in mutants]
-    assert len(mutants) >= 1200
+    assert len(mutants) >= 700
     assert sum(merged) >= 0.98 * len(merged)

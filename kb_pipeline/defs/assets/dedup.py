@@ -8,13 +8,13 @@ import polars as pl
 from kb_pipeline.adapters.caches import read_vectors
 from kb_pipeline.adapters.encoding import encode_missing
 from kb_pipeline.adapters.runs import add_counts
-from kb_pipeline.defs.assets.wiring import RETRY, output, step_of, week_asset
+from kb_pipeline.defs.assets.wiring import output, step_of, week_asset
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.stages.dedup import find_duplicates
 from kb_pipeline.vocabulary import Band
 
 
-@week_asset("1_load", "sentencetransformers", "postgres", retry_policy=RETRY)
+@week_asset("1_load", "sentencetransformers", "postgres", max_retries=1)
 def entry_embeddings(
     context: dg.AssetExecutionContext,
     knowledge_base: KnowledgeBase,

@@ -11,7 +11,7 @@ from kb_pipeline.adapters.judges import Judge, choose_judge
 from kb_pipeline.adapters.judges.rule import RuleJudge
 from kb_pipeline.adapters.runs import add_counts
 from kb_pipeline.adapters.text_features import TEXT_VERSION
-from kb_pipeline.defs.assets.wiring import RETRY, output, step_of, week_asset
+from kb_pipeline.defs.assets.wiring import output, step_of, week_asset
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.stages import judge as script
 from kb_pipeline.stages.judge import PairReply, PairRequest
@@ -30,7 +30,7 @@ from kb_pipeline.vocabulary import Verdict
 _NETWORK_BATCH, _RULE_BATCH = 20, 5_000
 
 
-@week_asset("3_dedup", "anthropic", "postgres", retry_policy=RETRY)
+@week_asset("3_dedup", "anthropic", "postgres", max_retries=1)
 def judge_verdicts(
     context: dg.AssetExecutionContext,
     knowledge_base: KnowledgeBase,

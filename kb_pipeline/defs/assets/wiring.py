@@ -1,13 +1,9 @@
 """What all assets share: how they are declared, what their steps start from, and what they show in the UI.
 
-Belongs here: partitions, owners, column schemas, row counts, previews, and errors as an operator reads them. Previews never
-show the text of an entry.
+Belongs here: partitions, owners, column schemas, row counts and previews. Previews never show the text of an entry.
 """
 
-import functools
-import inspect
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from typing import Any
@@ -17,15 +13,13 @@ import polars as pl
 
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.runs import Run
+from kb_pipeline.defs.failures import readable
 from kb_pipeline.defs.partitions import corpus_and_week, corpus_weeks
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
-from kb_pipeline.errors import KbError, UsageError
 from kb_pipeline.policy.model import Policy
 from kb_pipeline.schemas import FRAMES, Time
 
 OWNERS = ["team:knowledge-base"]
-RETRY = dg.RetryPolicy(max_retries=1, delay=5)
-"""For steps that lean on a model: what they had encoded or asked before they failed is kept and not done again."""
 _HIDDEN = ("text", "title", "explanation", "exact_key", "merge_key", "content_hash", "other_content_hash")
 _PREVIEW_ROWS = 8
 _PREVIEW_COLUMNS = 9
@@ -53,14 +47,19 @@ def step_of(context: dg.AssetExecutionContext, knowledge_base: KnowledgeBase, cu
     return Step(corpus, week, policy, knowledge_base.database, knowledge_base.run(corpus, week, policy))
 
 
-def week_asset(group: str, *kinds: str, **options: Any) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-    """Declares the asset of one corpus and week that a function makes; a frame schema of the same name is shown."""
+def week_asset(
+    group: str, *kinds: str, max_retries: int = 0, **options: Any
+) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
+    """Declares the asset of one corpus and week that a function makes; a frame schema of the same name is shown.
+
+    ``max_retries`` is for steps that lean on a model: what they encoded or asked before they failed is not done again.
+    """
 
     def declare(step: Callable[..., Any]) -> dg.AssetsDefinition:
         name = step.__name__
         shared: dict[str, Any] = {"name": name, "group_name": group, "kinds": set(kinds), "owners": OWNERS}
         shared |= {"partitions_def": corpus_weeks, "metadata": _column_schema(name)}
-        declared: dg.AssetsDefinition = dg.asset(**shared, **options)(_readable(step))
+        declared: dg.AssetsDefinition = dg.asset(**shared, **options)(readable(step, max_retries))
         return declared
 
     return declare
@@ -88,33 +87,6 @@ def _column_schema(name: str) -> dict[str, Any]:
         for column, spec in schema.columns.items()
     ]
     return {"dagster/column_schema": dg.TableSchema(columns=columns)}
-
-
-def _readable(step: Callable[..., Any]) -> Callable[..., Any]:
-    """The step, whose errors are shown by their own sentence; what only a person can mend is not tried again."""
-    if inspect.isgeneratorfunction(step):
-
-        @functools.wraps(step)
-        def several(*arguments: Any, **named: Any) -> Iterator[Any]:
-            with _as_failure():
-                yield from step(*arguments, **named)
-
-        return several
-
-    @functools.wraps(step)
-    def one(*arguments: Any, **named: Any) -> Any:
-        with _as_failure():
-            return step(*arguments, **named)
-
-    return one
-
-
-@contextmanager
-def _as_failure() -> Iterator[None]:
-    try:
-        yield
-    except KbError as error:
-        raise dg.Failure(str(error), allow_retries=not isinstance(error, UsageError)) from error
 
 
 def output(frame: pl.DataFrame, **numbers: Any) -> dg.Output[pl.DataFrame]:
