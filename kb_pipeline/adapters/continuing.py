@@ -80,11 +80,13 @@ def end_open_runs(database: Database, corpus: str, message: str) -> int:
 class Turn:
     """The week of a corpus that is run by itself next; ``undone_count`` tells a week that is done again from its first time.
 
-    ``is_passed_over``: the week before it was rolled back, and nobody ran it again.
+    ``is_first``: no week of the corpus was ever curated. ``is_passed_over``: the week before was rolled back, and nobody
+    ran it again.
     """
 
     week: date
     undone_count: int
+    is_first: bool
     is_passed_over: bool
 
 
@@ -99,13 +101,14 @@ def week_in_turn(database: Database, corpus: str) -> Turn:
         """
         SELECT (SELECT date_trunc('week', created_at AT TIME ZONE 'UTC')::date FROM corpora WHERE corpus = $1) AS created,
                max(week) FILTER (WHERE partial AND applied_change_id IS NOT NULL AND rolled_back_by IS NULL) AS begun,
-               max(week) FILTER (WHERE NOT partial AND rolled_back_by IS NOT NULL) AS undone
+               max(week) FILTER (WHERE NOT partial AND rolled_back_by IS NOT NULL) AS undone,
+               count(applied_change_id) = 0 AS is_first
         FROM memory_maintenance_jobs WHERE corpus = $1
         """,
         (corpus,),
     )
-    created, begun, undone = frame.row(0)
+    created, begun, undone, is_first = frame.row(0)
     week, undone_count = next_week(database, corpus, max(created, begun or created))
     if undone is None or undone < week:
-        return Turn(week, undone_count, is_passed_over=False)
-    return Turn(undone + timedelta(days=7), undone_count, is_passed_over=True)
+        return Turn(week, undone_count, is_first, is_passed_over=False)
+    return Turn(undone + timedelta(days=7), undone_count, is_first, is_passed_over=True)

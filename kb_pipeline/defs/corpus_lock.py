@@ -7,7 +7,7 @@ of the database: it falls with the process.
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import date
 from typing import Any
 
@@ -16,15 +16,14 @@ import dagster as dg
 from kb_pipeline.adapters.continuing import end_open_runs
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.defs.clock import open_database
+from kb_pipeline.defs.failures import recorded_failure
 from kb_pipeline.defs.partitions import corpus_and_week
 from kb_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, process_mark
 from kb_pipeline.errors import CorpusBusyError, DatabaseError
 
 _PARTITION_TAG = "dagster/partition"
 _RANGE_TAGS = ("dagster/asset_partition_range_start", "dagster/asset_partition_range_end")
-_UNFINISHED = (
-    "the run ended before its actions were applied, and nothing was changed; its page in Dagster says why it ended"
-)
+_UNFINISHED = "the run ended before its actions were applied; nothing was changed"
 
 
 class CorpusLock(dg.ConfigurableResource[Any]):
@@ -49,16 +48,17 @@ class CorpusLock(dg.ConfigurableResource[Any]):
         corpus, _ = partition_of(context.run)
         database = open_database()
         log = logging.getLogger("dagster") if context.log is None else context.log
-        if self.is_held:
-            with _tidied(log, database, corpus):
+        instance, run_id = _instance(context), context.run.run_id
+        lock = nullcontext() if self.is_held else _taken(log, database, corpus, self.wait_seconds)
+        with lock:
+            if not self.is_held:
+                instance.add_run_tags(run_id, {PROCESS_TAG: process_mark(run_id)})
+                for dead in fail_dead_runs(instance, corpus):
+                    log.warning(f"run {dead} of {corpus} was killed; it is recorded as failed now")
+            try:
                 yield self
-            return
-        with _taken(log, database, corpus, self.wait_seconds), _tidied(log, database, corpus):
-            assert context.instance is not None  # noqa: S101 - a run has an instance
-            context.instance.add_run_tags(context.run.run_id, {PROCESS_TAG: process_mark(context.run.run_id)})
-            for run_id in fail_dead_runs(context.instance, corpus):
-                log.warning(f"run {run_id} of {corpus} was killed; it is recorded as failed now")
-            yield self
+            finally:
+                _record_end(log, database, corpus, recorded_failure(instance, run_id) or _UNFINISHED)
 
 
 def partition_of(run: dg.DagsterRun) -> tuple[str, date]:
@@ -102,13 +102,14 @@ def _taken(log: logging.Logger, database: Database, corpus: str, wait_seconds: i
         lock.__exit__(None, None, None)
 
 
-@contextmanager
-def _tidied(log: logging.Logger, database: Database, corpus: str) -> Iterator[None]:
-    """Afterwards no run of the corpus claims to be running any more."""
+def _record_end(log: logging.Logger, database: Database, corpus: str, message: str) -> None:
+    """Leaves no run of the corpus that claims to be running: one that is still open was not applied."""
     try:
-        yield
-    finally:
-        try:
-            end_open_runs(database, corpus, _UNFINISHED)
-        except DatabaseError as error:  # the next run of the corpus does it
-            log.warning(f"the end of the run could not be recorded: {error}")
+        end_open_runs(database, corpus, message)
+    except DatabaseError as error:  # the next run of the corpus does it
+        log.warning(f"the end of the run could not be recorded: {error}")
+
+
+def _instance(context: dg.InitResourceContext) -> dg.DagsterInstance:
+    assert context.instance is not None  # noqa: S101 - a run has an instance
+    return context.instance

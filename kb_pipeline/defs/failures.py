@@ -50,6 +50,20 @@ def cause_of(error: BaseException) -> BaseException:
     return own or next((link for link in chain if not isinstance(link, dg.DagsterError | dg.RetryRequested)), chain[-1])
 
 
+def recorded_failure(instance: dg.DagsterInstance, run_id: str) -> str | None:
+    """Which step of a run failed and why, in one sentence, from what Dagster recorded; None when none did."""
+    for record in instance.get_records_for_run(run_id, of_type=dg.DagsterEventType.STEP_FAILURE, limit=1).records:
+        event = record.event_log_entry.get_dagster_event()
+        failure = event.step_failure_data
+        if failure.user_failure_data is not None and failure.user_failure_data.description:
+            return f"step {event.step_key} failed: {failure.user_failure_data.description}"
+        error = failure.error
+        while error is not None and error.cause is not None:
+            error = error.cause
+        return f"step {event.step_key} failed" + (f": {' '.join(error.message.split())}" if error is not None else "")
+    return None
+
+
 @contextmanager
 def _as_failure(max_retries: int) -> Iterator[None]:
     try:

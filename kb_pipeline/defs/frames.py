@@ -4,6 +4,7 @@ Belongs here: places, atomic writing, and the mark that says which run a frame b
 mark of the ``knowledge_entries`` it was made from, so that steps which are run apart from each other cannot mix two runs.
 """
 
+import io
 import os
 import tempfile
 from datetime import date
@@ -42,7 +43,10 @@ def write_frame(frame: pl.DataFrame, name: str, corpus: str, week: date, run_id:
     handle, beside = tempfile.mkstemp(dir=path.parent, suffix=".part")
     os.close(handle)
     try:
-        frame.write_parquet(beside, compression="zstd", metadata={_RUN: run_id})
+        # By way of memory: writing a file itself, Polars hides what the file system says, a full disk say.
+        content = io.BytesIO()
+        frame.write_parquet(content, compression="zstd", metadata={_RUN: run_id})
+        Path(beside).write_bytes(content.getbuffer())
         Path(beside).replace(path)
     except BaseException:
         Path(beside).unlink(missing_ok=True)

@@ -79,7 +79,9 @@ def _turn(instance: dg.DagsterInstance, database: Database, corpus: str, last: d
     key = f"{partition_key(corpus, week)}#{turn.undone_count}"
     if week > last:
         state = "up to date"
-        if turn.is_passed_over:
+        if turn.is_first:
+            state = f"not curated yet (its history: kb backfill --corpus {corpus})"
+        elif turn.is_passed_over:
             state = f"the week of {week - timedelta(days=7)} was rolled back and is not run again by itself"
         return _Turn(corpus, week, key, f"{state}; the week of {week} is in turn when it is over")
     working = instance.get_runs(dg.RunsFilter(tags={CORPUS_TAG: corpus}, statuses=_UNFINISHED), limit=1)

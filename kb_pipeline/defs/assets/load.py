@@ -1,4 +1,9 @@
-"""knowledge_entries: opens the run and reads the corpus as it stood at the end of the week."""
+"""knowledge_entries: opens the run and reads the corpus as it stood at the end of the week.
+
+The order of weeks is kept here and not by a dependency of the asset on its own last week: that would let a backfill load
+a week as soon as the one before is loaded, long before it has taken effect. Dagster queues the weeks of a backfill in
+order, one at a time for each corpus (dagster.yaml); the guard of open_run refuses what comes in another order.
+"""
 
 from datetime import date
 
@@ -19,19 +24,8 @@ from kb_pipeline.errors import WeekError
 
 _BACKFILL_TAG = "dagster/backfill"
 
-_LAST_WEEK = dg.AssetDep(
-    "knowledge_entries",
-    partition_mapping=dg.MultiPartitionMapping(
-        {
-            "corpus": dg.DimensionPartitionMapping("corpus", dg.IdentityPartitionMapping()),
-            "week": dg.DimensionPartitionMapping("week", dg.TimeWindowPartitionMapping(start_offset=-1, end_offset=-1)),
-        }
-    ),
-)
-"""Orders the weeks of one backfill; what enforces the order is the guard in open_run."""
 
-
-@week_asset("1_load", "postgres", "polars", deps=[_LAST_WEEK])
+@week_asset("1_load", "postgres", "polars")
 def knowledge_entries(
     context: dg.AssetExecutionContext, knowledge_base: KnowledgeBase, curation: Curation
 ) -> dg.Output[pl.DataFrame]:
