@@ -25,14 +25,14 @@ def readable(step: Callable[..., Any], max_retries: int) -> Callable[..., Any]:
 
         @functools.wraps(step)
         def several(*arguments: Any, **named: Any) -> Iterator[Any]:
-            with _as_failure(max_retries):
+            with as_failure(max_retries):
                 yield from step(*arguments, **named)
 
         return several
 
     @functools.wraps(step)
     def one(*arguments: Any, **named: Any) -> Any:
-        with _as_failure(max_retries):
+        with as_failure(max_retries):
             return step(*arguments, **named)
 
     return one
@@ -65,7 +65,8 @@ def recorded_failure(instance: dg.DagsterInstance, run_id: str) -> str | None:
 
 
 @contextmanager
-def _as_failure(max_retries: int) -> Iterator[None]:
+def as_failure(max_retries: int = 0) -> Iterator[None]:
+    """Errors of ours become failures that Dagster shows by their own sentence."""
     try:
         yield
     except UsageError as error:

@@ -8,6 +8,7 @@ import dagster as dg
 import polars as pl
 
 from kb_pipeline.defs.corpus_lock import CorpusLock
+from kb_pipeline.defs.failures import as_failure
 from kb_pipeline.defs.frames import FIRST_FRAME, read_frame, run_of_frames, write_frame
 from kb_pipeline.defs.partitions import corpus_and_week
 
@@ -21,11 +22,13 @@ class FrameIOManager(dg.ConfigurableIOManager):
         """Writes a frame; its schema is the one named after the asset."""
         name = context.asset_key.path[-1]
         corpus, week = corpus_and_week(context.partition_key)
-        run_id = context.run_id if name == FIRST_FRAME else run_of_frames(corpus, week)
-        path = write_frame(obj, name, corpus, week, run_id)
+        with as_failure():
+            run_id = context.run_id if name == FIRST_FRAME else run_of_frames(corpus, week)
+            path = write_frame(obj, name, corpus, week, run_id)
         context.add_output_metadata({"file": dg.MetadataValue.path(str(path)), "dagster/row_count": obj.height})
 
     def load_input(self, context: dg.InputContext) -> pl.DataFrame:
         """Reads the frame of the run's own partition."""
         corpus, week = corpus_and_week(context.partition_key)
-        return read_frame(context.asset_key.path[-1], corpus, week)
+        with as_failure():
+            return read_frame(context.asset_key.path[-1], corpus, week)

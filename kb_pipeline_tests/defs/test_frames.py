@@ -12,10 +12,10 @@ from kb_pipeline import schemas
 from kb_pipeline.defs.frames import frame_path, frames_folder, read_frame, run_of_frames, write_frame
 from kb_pipeline.errors import WeekError
 from kb_pipeline.schemas import SchemaError
-from kb_pipeline_tests.fakes.frames import frame
+from kb_pipeline_tests.fakes.frames import entries, frame
 
 WEEK = date(2026, 11, 16)
-ENTRIES = frame(schemas.ENTRIES, [{"entry_id": "a"}, {"entry_id": "b"}])
+ENTRIES = entries({"id": "a"}, {"id": "b"})
 PAIRS = frame(schemas.PAIRS, [{"entry_id_l": "a", "entry_id_r": "b", "similarity": 0.93}])
 
 
@@ -91,7 +91,7 @@ def test_frames_of_two_runs_do_not_mix() -> None:
     store("duplicate_pairs", PAIRS, "r1")
     store("knowledge_entries", ENTRIES, "r2")
     with pytest.raises(
-        WeekError, match="duplicate_pairs of week 2026-11-16 of corpus 'acme' is of run r1, and .* run r2"
+        WeekError, match=r"duplicate_pairs of week 2026-11-16 of corpus 'acme' is of run r1, and .* run r2"
     ):
         read_frame("duplicate_pairs", "acme", WEEK)
     store("duplicate_pairs", PAIRS, "r2")
@@ -109,7 +109,7 @@ def test_weeks_and_corpora_have_frames_of_their_own() -> None:
 
 def test_a_missing_frame_says_what_to_do() -> None:
     with pytest.raises(
-        WeekError, match="knowledge_entries of week 2026-11-16 of corpus 'acme' is not there .* materialize"
+        WeekError, match=r"knowledge_entries of week 2026-11-16 of corpus 'acme' is not there .* materialize"
     ):
         run_of_frames("acme", WEEK)
     store("knowledge_entries", ENTRIES)

@@ -40,7 +40,7 @@ def knowledge_entries(
     run = knowledge_base.begin(
         open_run(
             database,
-            run_id=context.run_id,
+            run_id=context.run.run_id,
             corpus=corpus,
             week=week,
             profile=curation.profile,
