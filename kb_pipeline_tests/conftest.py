@@ -112,10 +112,3 @@ def _run(url: str, *statements: str) -> None:
 
 settings.register_profile("kb", deadline=None)  # a busy machine is no fault of the code
 settings.load_profile("kb")
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keeps the tests of a file in one worker, and those of the sample's run together: they share what they prepare."""
-    for item in items:
-        name = item.path.name
-        item.add_marker(pytest.mark.xdist_group("sample" if name.startswith("test_sample_") else str(item.path)))
