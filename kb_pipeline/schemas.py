@@ -153,10 +153,14 @@ GATES = FrameSchema(
     {
         "entry_id": _id("the entry"),
         "name_chars": Column(pl.Int64, "code points of the trimmed title"),
-        "max_similarity": Column(pl.Float64, "highest cosine with an active entry of its scope and kind", nullable=True),
+        "max_similarity": Column(
+            pl.Float64, "highest cosine with an active entry of its scope and kind", nullable=True
+        ),
         "nearest_id": _id("that entry", nullable=True),
         "gate_reasons": Column(Texts, "gates that the entry does not pass"),
-        "gate_decision": Column(pl.String, "admit, refuse, strengthen or review; null where no candidate", nullable=True),
+        "gate_decision": Column(
+            pl.String, "admit, refuse, strengthen or review; null where no candidate", nullable=True
+        ),
     },
     key=("entry_id",),
 )

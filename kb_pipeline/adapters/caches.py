@@ -112,6 +112,11 @@ def read_verdicts(database: Database, corpus: str, judge_fingerprint: str) -> pl
         f"FROM judge_verdicts j WHERE j.judge_fingerprint = $2 AND j.content_hash_l IN ({_OF_CORPUS})",
         (corpus, judge_fingerprint),
     )
+    return with_specifics(frame)
+
+
+def with_specifics(frame: pl.DataFrame) -> pl.DataFrame:
+    """Replies as they came from the database, with lists for their JSON and types for what may be null throughout."""
     return frame.with_columns(
         pl.col("specifics_only_l", "specifics_only_r").cast(pl.String).str.json_decode(pl.List(pl.String)),
         pl.col("judge_confidence").cast(pl.Float64),

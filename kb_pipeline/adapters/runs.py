@@ -172,11 +172,11 @@ def latest_run(database: Database, corpus: str, week: date) -> Run:
 
 
 def add_counts(database: Database, run_id: str, **numbers: Any) -> None:
-    """Records what a step of the run counted."""
+    """Records what a step of the run counted. A run that is over keeps its numbers, whatever is looked at again."""
     with database.transaction() as cursor:
         cursor.execute(
-            "UPDATE memory_maintenance_jobs SET counts = counts || %s::jsonb WHERE run_id = %s",
-            (canonical_json(numbers), run_id),
+            "UPDATE memory_maintenance_jobs SET counts = counts || %s::jsonb WHERE run_id = %s AND status = %s",
+            (canonical_json(numbers), run_id, RunStatus.RUNNING),
         )
 
 

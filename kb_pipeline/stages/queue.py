@@ -1,7 +1,7 @@
 """The review queue: what waits for a person at the end of a run.
 
-A question waits until somebody answers it, one of its entries leaves the live states, or one of its texts changes. Order:
-conflicts first, then by value, then by age.
+A question waits until somebody answers it, one of its entries leaves the live states, or one of its texts changes. Whether
+two entries are one is answered by marking either as distinct. Order: conflicts first, then by value, then by age.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from datetime import datetime
 import polars as pl
 
 from kb_pipeline import schemas
-from kb_pipeline.vocabulary import LIVE_STATES, ActionType, RecommendationType
+from kb_pipeline.vocabulary import LIVE_STATES, ActionType, ReasonCode, RecommendationType
 
 
 def still_waiting(queue: pl.DataFrame, entries: pl.DataFrame) -> pl.DataFrame:
-    """The rows of QUEUE whose entries are all live and unchanged.
+    """The rows of QUEUE whose entries are all live and unchanged, without merges that a person has answered.
 
     Args:
         queue: QUEUE, with what was asked in earlier runs.
@@ -24,13 +24,17 @@ def still_waiting(queue: pl.DataFrame, entries: pl.DataFrame) -> pl.DataFrame:
     live = entries.filter(pl.col("state").is_in(LIVE_STATES)).select(
         pl.col("entry_id").alias("entry_ids"),
         pl.col("content_hash").alias("content_hashes"),
-        pl.lit(True).alias("same"),
+        pl.col("keep_distinct"),
+    )
+    # What a gate asks of a candidate is whether to let it in, and a mark does not answer that.
+    of_merge = (pl.col("recommendation_type") == RecommendationType.MERGE) & (
+        pl.col("reason") != ReasonCode.GATES_TOO_SIMILAR_DIFFERS
     )
     gone = (
-        queue.select("recommendation_id", "entry_ids", "content_hashes")
+        queue.select("recommendation_id", "entry_ids", "content_hashes", of_merge.alias("of_merge"))
         .explode("entry_ids", "content_hashes")
         .join(live, on=["entry_ids", "content_hashes"], how="left")
-        .filter(pl.col("same").is_null())
+        .filter(pl.col("keep_distinct").is_null() | (pl.col("of_merge") & pl.col("keep_distinct")))
     )
     return queue.join(gone, on="recommendation_id", how="anti", maintain_order="left")
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import pytest
 
-from kb_pipeline_tests.fakes.house import Done, HouseCorpus, NewCorpus
+from kb_pipeline_tests.acceptance.sample_run import without_run_and_time
+from kb_pipeline_tests.fakes.house import WEEK, Done, HouseCorpus, NewCorpus
 from kb_pipeline_tests.fakes.messages_api import Answer, MessagesApi, failure, verdict
 
 Row = dict[str, Any]
@@ -95,6 +96,10 @@ class Weeks:
     next_done: Done
     next_rows: dict[str, Row]
     next_prompts: list[str]
+    again: Done
+    files: dict[str, bytes]
+    files_again: dict[str, bytes]
+    prompts_again: int
 
 
 @pytest.fixture(scope="module")
@@ -106,9 +111,13 @@ def weeks(new_corpus: NewCorpus) -> Iterator[Weeks]:
         corpus.load(*corpus_rows()).ok()
         done = corpus.curate("--json")
         rows, pairs, queue, run = corpus.rows(), corpus.pairs(), corpus.queue(), corpus.runs()[0]
-        health, prompts = corpus.report("memory-health-report.yaml"), api.prompts
+        health, prompts, files = corpus.report("memory-health-report.yaml"), api.prompts, corpus.files()
         api.answer = lambda body: verdict("same_rule")
-        next_done = corpus.curate("--json", KB_NOW=NEXT)
+        third = {"id": "amber-3", "module": "amber", "created_at": "2026-11-03T09:00:00Z"}
+        corpus.load(third | {"body": "The seals before departure the amber crew checks."}).ok()
+        next_done, next_rows, calls = corpus.curate("--json", KB_NOW=NEXT), corpus.rows(), len(api.calls)
+        # The first week once more, when the judge is well and another key would be needed.
+        again = corpus.curate("--week", WEEK, "--json", ANTHROPIC_API_KEY=None)
         yield Weeks(
             corpus=corpus,
             api=api,
@@ -120,8 +129,12 @@ def weeks(new_corpus: NewCorpus) -> Iterator[Weeks]:
             run=run,
             prompts=prompts,
             next_done=next_done,
-            next_rows=corpus.rows(),
-            next_prompts=api.prompts[len(prompts) :],
+            next_rows=next_rows,
+            next_prompts=api.prompts[len(prompts) : calls],
+            again=again,
+            files=files,
+            files_again=corpus.files(),
+            prompts_again=len(api.calls) - calls,
         )
 
 
@@ -197,10 +210,33 @@ def test_an_error_past_its_retries_is_not_tried_for_ever(weeks: Weeks) -> None:
 def test_a_week_later_only_failed_pairs_are_asked_again(weeks: Weeks) -> None:
     assert (weeks.next_done.code, weeks.next_done.json["status"]) == (0, "ok")
     asked = {word for word in (*FAILURES, *ANSWERS, *WITHHELD, "tansy") if any(word in p for p in weeks.next_prompts)}
-    assert asked == FAILURES.keys() and len(weeks.next_prompts) == len(FAILURES)
+    # The third text about amber is new, and meets what stands for the other two.
+    assert asked == FAILURES.keys() | {"amber"} and len(weeks.next_prompts) == len(FAILURES) + 1
     assert all(states(weeks.next_rows, word) == ["active", "archived"] for word in FAILURES)
     for word in ("maple", "olive", "poplar"):
         assert states(weeks.next_rows, word) == ["active", "active"]
+
+
+def test_what_took_in_another_text_is_not_merged_once_more_unasked(weeks: Weeks) -> None:
+    assert states(weeks.next_rows, "amber") == ["active", "active", "archived"]
+    assert weeks.next_rows["amber-3"]["state"] == "active"
+    asked = next(row for ids, row in weeks.corpus.queue("2026-11-02").items() if "amber-3" in ids)
+    assert (asked["type"], asked["reason"]) == ("MERGE", "merge.product")
+
+
+def test_the_degraded_week_again_asks_nobody_and_gives_its_files(weeks: Weeks) -> None:
+    assert weeks.again.code == weeks.done.code
+    assert (weeks.prompts_again, weeks.again.json["pairs_judged"]) == (0, 0)
+    assert weeks.corpus.rows() == weeks.next_rows
+    first, again = (
+        without_run_and_time(files, run_id)
+        for files, run_id in ((weeks.files, weeks.run["run_id"]), (weeks.files_again, weeks.again.json["run_id"]))
+    )
+    for name, content in first.items():
+        assert again[name] == content, name
+    # The week after tells another story of the same pairs.
+    assert b"judge.timeout" in first["duplicate-pairs.yaml"]
+    assert b"judge.timeout" not in weeks.corpus.files("2026-11-02")["duplicate-pairs.yaml"]
 
 
 def test_the_key_stands_nowhere(weeks: Weeks) -> None:

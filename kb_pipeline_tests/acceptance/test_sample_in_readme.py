@@ -32,5 +32,5 @@ def test_the_readme_shows_what_make_curate_prints(sample: SampleRun) -> None:
         return re.sub(r"kb rollback \S+$", "kb rollback RUN", text).splitlines()
 
     assert without_places(summary) == without_places(last.out)
-    told = {name: number for name, number in re.findall(r"^  (retired|merged) +(\d+)", summary, re.MULTILINE)}
+    told = dict(re.findall(r"^  (retired|merged) +(\d+)", summary, re.MULTILINE))
     assert told == {"retired": done[3], "merged": done[4]}

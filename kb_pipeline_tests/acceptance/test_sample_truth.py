@@ -35,6 +35,16 @@ def test_nothing_else_was_merged(sample: SampleRun) -> None:
     assert {a["reason"] for a in sample.actions if a["action"] == "merge"} <= {"judge.exact", "judge.canonical"}
 
 
+def test_the_longest_chain_of_merges_is_counted(sample: SampleRun) -> None:
+    def depth(entry: str) -> int:
+        into = sample.rows[entry]["merged_into"]
+        return 0 if into is None else 1 + depth(into)
+
+    longest = [run["counts"]["longest_chain"] for run in reversed(sample.runs)]
+    assert longest == sorted(longest)
+    assert longest[-1] == max(map(depth, sample.rows)) == 2
+
+
 @pytest.mark.parametrize("section", APART)
 def test_what_is_not_the_same_stays_apart(sample: SampleRun, section: str) -> None:
     assert sample.truth[section]

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - a list of tricky texts
 """YAML that both kinds of loaders read as it was meant."""
 
 from __future__ import annotations

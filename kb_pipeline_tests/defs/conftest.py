@@ -5,15 +5,21 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
+import polars as pl
 import pytest
 
+from kb_pipeline.adapters.database import Database
+from kb_pipeline.adapters.exporting import export_lines
 from kb_pipeline.definitions import build_defs
 from kb_pipeline.defs.corpus_lock import CorpusLock
+from kb_pipeline.defs.frames import read_frame
 from kb_pipeline.defs.io_managers import FrameIOManager
 from kb_pipeline.defs.partitions import partition_key
 from kb_pipeline_tests.fakes.house import House, HouseCorpus
@@ -34,29 +40,66 @@ class Desk:
     def name(self) -> str:
         return self.corpus.name
 
+    @property
+    def database(self) -> Database:
+        return self.corpus.house.database
+
+    @property
+    def policy_path(self) -> Path:
+        return self.corpus.house.home / f"{self.name}.policy.yaml"
+
+    def set_policy(self, policy: dict[str, Any]) -> None:
+        """Edits the policy file."""
+        self.corpus.policy = policy
+        self.corpus.write_policy(self.policy_path)
+
+    @contextmanager
+    def inside(self, **variables: str) -> Iterator[None]:
+        """This process has the environment of the house, with the policy of the corpus."""
+        own = {name: value for name, value in self.corpus.house.environment().items() if name.startswith("KB_")}
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in {**own, "KB_POLICY": str(self.policy_path), **variables}.items():
+                patch.setenv(name, value)
+            yield
+
     def run(
         self,
         *assets: str,
         week: str,
-        tags: Mapping[str, str] | None = None,
         config: Mapping[str, Any] | None = None,
-        run_id: str | None = None,
+        tags: Mapping[str, str] | None = None,
+        **variables: str,
     ) -> dg.ExecuteInProcessResult:
         """Runs these assets of a week (all of the weekly job without any), as the Dagster UI would."""
         self.instance.add_dynamic_partitions("corpus", [self.name])
-        key = partition_key(self.name, date.fromisoformat(week))
         job = self.defs.resolve_job_def("weekly_curation")
         if assets:
             job = self.defs.resolve_implicit_global_asset_job_def()
-        return job.execute_in_process(
-            instance=self.instance,
-            partition_key=key,
-            asset_selection=[dg.AssetKey(name) for name in assets] or None,
-            run_config=_QUIET | ({"resources": {"curation": {"config": dict(config)}}} if config else {}),
-            tags=dict(tags or {}),
-            run_id=run_id,
-            raise_on_error=False,
+        with self.inside(**variables):
+            return job.execute_in_process(
+                instance=self.instance,
+                partition_key=partition_key(self.name, date.fromisoformat(week)),
+                asset_selection=[dg.AssetKey(name) for name in assets] or None,
+                run_config=_QUIET | ({"resources": {"curation": {"config": dict(config)}}} if config else {}),
+                tags=dict(tags or {}),
+                raise_on_error=False,
+            )
+
+    def frame(self, name: str, week: str) -> pl.DataFrame:
+        """A frame that the last run of a week left."""
+        with self.inside():
+            return read_frame(name, self.name, date.fromisoformat(week))
+
+    def state(self) -> list[str]:
+        """All that the corpus holds, as a full export has it."""
+        return list(export_lines(self.database, self.name, full=True))
+
+    def merged(self) -> dict[str, str]:
+        """Loser to winner of every merge that counts."""
+        found = self.corpus.query(
+            "SELECT entry_id, merged_into FROM entries WHERE corpus = %s AND merged_into IS NOT NULL", self.name
         )
+        return {row["entry_id"]: row["merged_into"] for row in found}
 
     def rows(self) -> list[dict[str, Any]]:
         """Runs of the corpus in the table of runs, newest first."""
@@ -73,18 +116,14 @@ class Desk:
 NewDesk = Callable[..., Desk]
 
 
-@pytest.fixture
-def new_desk(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[NewDesk]:
-    """Makes a desk with a new corpus. This process has the environment of the house, the corpus's policy in KB_POLICY."""
-    for name, value in house.environment().items():
-        if name.startswith("KB_"):
-            monkeypatch.setenv(name, value)
+@pytest.fixture(scope="session")
+def new_desk(house: House) -> Iterator[NewDesk]:
+    """Makes a desk with a new corpus: rows, and policy values over the shipped ones."""
     with dg.DagsterInstance.ephemeral() as instance:
 
         def make(policy: Mapping[str, Any] | None = None, *rows: Mapping[str, Any], wait_seconds: int = 0) -> Desk:
             corpus = house.corpus(f"desk{next(_numbers)}", policy)
             corpus.load(*(rows or ROWS)).ok()
-            monkeypatch.setenv("KB_POLICY", str(house.home / f"{corpus.name}.policy.yaml"))
             lock = CorpusLock(wait_seconds=wait_seconds)
             return Desk(corpus, instance, build_defs(io_manager=FrameIOManager(corpus_lock=lock)))
 

@@ -63,6 +63,19 @@ def test_a_question_ends_when_one_of_its_entries_leaves_the_live_states() -> Non
         assert still_waiting(before, found).height == (state in LIVE_STATES)
 
 
+def test_a_merge_is_answered_by_marking_an_entry_as_distinct() -> None:
+    before = queue(
+        question("r1", "ab", recommendation_type="MERGE", reason="judge.residue"),
+        question("r2", "ab", recommendation_type="CONFLICT", reason="conflicts.contradiction"),
+        question("r3", "ab", recommendation_type="MERGE", reason="gates.too_similar_differs"),
+        question("r4", "cd", recommendation_type="MERGE", reason="judge.residue"),
+    )
+    assert still_waiting(before, ENTRIES).height == 4
+    for letter in "ab":
+        marked = ENTRIES.with_columns(keep_distinct=pl.col("entry_id") == letter)
+        assert still_waiting(before, marked)["recommendation_id"].to_list() == ["r2", "r3", "r4"]
+
+
 def test_what_the_run_asks_joins_and_what_it_moves_away_leaves() -> None:
     before = queue(question("r1", "ab"), question("r2", "c"))
     made = plan(

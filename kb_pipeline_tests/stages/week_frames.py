@@ -50,7 +50,9 @@ THRESHOLDS = {
 
 BERTH, DOCK = "harborline/berth-api", "harborline/drydock"
 
-_LONG = " ".join(f"Step {number}: check that shard {number} has caught up before the next one is moved." for number in range(60))
+_LONG = " ".join(
+    f"Step {number}: check that shard {number} has caught up before the next one is moved." for number in range(60)
+)
 
 ENTRIES: list[dict[str, Any]] = [
     {"entry_id": "e01", "kind": "rule", "repository": BERTH, "title": "Retry a failed webhook with growing pauses", "text": "Retry a failed webhook with growing pauses\nStart at 10 seconds and double the pause up to five times.", "confidence": 0.9, "attempts": 30, "successes": 26, "retrievals": 41, "evidence_count": 1, "pinned": True},
@@ -122,7 +124,9 @@ def entries(rows: list[dict[str, Any]] | None = None) -> pl.DataFrame:
     return schemas.ENTRIES.build(filled).sort("entry_id")
 
 
-def pair(left: str, right: str, similarity: float | None, band: str, verdict: str, reason: str, **more: Any) -> dict[str, Any]:
+def pair(
+    left: str, right: str, similarity: float | None, band: str, verdict: str, reason: str, **more: Any
+) -> dict[str, Any]:
     """A row of VERDICTS by the offline judge."""
     return {
         "entry_id_l": left,
@@ -156,7 +160,9 @@ PAIRS = [
 def action(name: str, entry_id: str, other: str | None = None, **more: Any) -> dict[str, Any]:
     """A row of PLAN."""
     return {
-        "action_id": hashlib.sha256(f"{name}{entry_id}{other}{more.get('recommendation_type')}".encode()).hexdigest()[:32],
+        "action_id": hashlib.sha256(f"{name}{entry_id}{other}{more.get('recommendation_type')}".encode()).hexdigest()[
+            :32
+        ],
         "action": name,
         "entry_id": entry_id,
         "other_entry_id": other,
@@ -176,13 +182,22 @@ def action(name: str, entry_id: str, other: str | None = None, **more: Any) -> d
     } | more
 
 
-def _archived(name: str, entry_id: str, other: str | None, reason: str, rule: str, was: str = "active") -> dict[str, Any]:
+def _archived(
+    name: str, entry_id: str, other: str | None, reason: str, rule: str, was: str = "active"
+) -> dict[str, Any]:
     return action(name, entry_id, other, reason=reason, rule=rule, from_state=was, to_state="archived")
 
 
 def _asked(entry_id: str, other: str | None, kind: str, severity: str, reason: str, value: float) -> dict[str, Any]:
     return action(
-        "recommend", entry_id, other, recommendation_type=kind, severity=severity, reason=reason, rule="judge.name", value=value
+        "recommend",
+        entry_id,
+        other,
+        recommendation_type=kind,
+        severity=severity,
+        reason=reason,
+        rule="judge.name",
+        value=value,
     )
 
 
@@ -209,7 +224,16 @@ CONFLICTS = [
 ]  # fmt: skip
 
 
-def question(number: int, kind: str, severity: str, ids: list[str], reason: str, days: int, value: float, words: str | None = None) -> dict[str, Any]:
+def question(
+    number: int,
+    kind: str,
+    severity: str,
+    ids: list[str],
+    reason: str,
+    days: int,
+    value: float,
+    words: str | None = None,
+) -> dict[str, Any]:
     """A row of QUEUE."""
     return {
         "recommendation_id": f"rec_{number:02d}",
@@ -226,7 +250,9 @@ def question(number: int, kind: str, severity: str, ids: list[str], reason: str,
 
 QUEUE = [
     question(1, "CONFLICT", "medium", ["e05", "e06"], "conflicts.value_mismatch", 14, 0.9874, "2 against 3"),
-    question(2, "CONFLICT", "high", ["e03", "e04"], "conflicts.contradiction", 0, 0.9512, "'runs' against 'does not run'"),
+    question(
+        2, "CONFLICT", "high", ["e03", "e04"], "conflicts.contradiction", 0, 0.9512, "'runs' against 'does not run'"
+    ),
     question(3, "MERGE", "medium", ["c04", "e06"], "gates.too_similar_differs", 0, 0.9612),
     question(4, "MERGE", "medium", ["e07", "e08"], "judge.residue", 0, 0.9333),
     question(5, "MERGE", "low", ["e12", "e13"], "judge.secret", 0, 0.8655, f"{SECRET_WORD} stands on one side"),
@@ -256,7 +282,17 @@ TREND = [
 TREND_SCHEMA = {
     "week": pl.Date,
     **dict.fromkeys(
-        ("entry_count", "active", "candidates", "needs_review", "archived", "conflicted", "queue_length", "retired", "merged"),
+        (
+            "entry_count",
+            "active",
+            "candidates",
+            "needs_review",
+            "archived",
+            "conflicted",
+            "queue_length",
+            "retired",
+            "merged",
+        ),
         pl.Int64,
     ),
     "mean_distinctiveness": pl.Float64,
@@ -363,5 +399,8 @@ def with_status(status: str, **header: Any) -> WeekFrames:
     """The example week with another end."""
     checks = CHECKS
     if status == "halted":
-        checks = (*CHECKS[:1], CheckLine("blast_radius", False, True, "harbor: 3 of 18 active entries would change, 2 are allowed"))
+        checks = (
+            *CHECKS[:1],
+            CheckLine("blast_radius", False, True, "harbor: 3 of 18 active entries would change, 2 are allowed"),
+        )
     return week_frames(header=replace(HEADER, status=status, **header), checks=checks)

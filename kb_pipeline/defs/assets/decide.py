@@ -40,8 +40,10 @@ def merge_plan(
     """Which entry goes into which: clusters in which every pair is a duplicate, and a winner by a total order."""
     step = step_of(context, knowledge_base, curation)
     merges = merge.plan_merges(knowledge_entries, judge_verdicts, step.policy.merge)
+    chain = merge.longest_chain(knowledge_entries, merges)
+    add_counts(step.database, step.run.run_id, longest_chain=chain)
     counts = merges["merge_decision"].value_counts().iter_rows()
-    return output(merges, **{f"pairs_to_{word}": number for word, number in counts})
+    return output(merges, longest_chain=chain, **{f"pairs_to_{word}": number for word, number in counts})
 
 
 @week_asset("3_dedup", "polars")

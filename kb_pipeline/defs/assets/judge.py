@@ -9,9 +9,10 @@ from kb_pipeline.adapters.caches import in_batches, read_verdicts, write_verdict
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.judges import Judge, choose_judge
 from kb_pipeline.adapters.judges.rule import RuleJudge
-from kb_pipeline.adapters.runs import add_counts
+from kb_pipeline.adapters.runs import add_counts, load_counts, run_status
 from kb_pipeline.adapters.text_features import TEXT_VERSION
-from kb_pipeline.defs.assets.wiring import output, step_of, week_asset
+from kb_pipeline.adapters.unanswered import read_unanswered, write_unanswered
+from kb_pipeline.defs.assets.wiring import Step, output, step_of, week_asset
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.stages import judge as script
 from kb_pipeline.stages.judge import PairReply, PairRequest
@@ -25,7 +26,7 @@ from kb_pipeline.stages.judge_frames import (
     verdict_frame,
     with_texts,
 )
-from kb_pipeline.vocabulary import Verdict
+from kb_pipeline.vocabulary import JUDGE_FAILURES, RunStatus, Verdict
 
 _NETWORK_BATCH, _RULE_BATCH = 20, 5_000
 
@@ -41,23 +42,31 @@ def judge_verdicts(
     """MERGE, KEEP_BOTH, CONFLICT or UNSURE for every pair: by rule first, by a model for what the rule leaves open.
 
     Verdicts are kept by text and judge: a pair that was settled is not asked again until a text changes. A judge that
-    fails keeps both entries and makes the run degraded.
+    fails keeps both entries and makes the run degraded. A repeated week asks nobody: it tells what its first run was told.
     """
     step = step_of(context, knowledge_base, curation)
     database, corpus = step.database, step.corpus
-    judge = choose_judge(step.policy.judge, script)
     pairs = with_texts(duplicate_pairs, knowledge_entries)
-    rule, asked_rule = _answers(database, corpus, RuleJudge(script), pairs)
-    network, asked_network = pl.DataFrame(schema=REPLY_SCHEMA | {"failed": pl.Boolean}), pairs.clear().select(CACHE_KEY)
-    if judge.is_network:
-        network, asked_network = _answers(database, corpus, judge, open_for_network(pairs, rule))
+    rule, _, asked_rule = _answers(database, corpus, RuleJudge(script), pairs)
+    asked_network = pairs.clear().select(CACHE_KEY)
+    first = _told_before(step)
+    if first is None:
+        judge = choose_judge(step.policy.judge, script)
+        name, fingerprint = judge.name if judge.is_network else f"{judge.name} (offline)", judge.fingerprint
+        network = pl.DataFrame(schema=REPLY_SCHEMA | {"failed": pl.Boolean})
+        if judge.is_network:
+            network, open_still, asked_network = _answers(database, corpus, judge, open_for_network(pairs, rule))
+            write_unanswered(database, step.run.run_id, open_still.select(list(REPLY_SCHEMA)))
+    else:
+        told = load_counts(database, first)
+        name, fingerprint = told["judge"], told["judge_fingerprint"]
+        network = _told_again(database, corpus, fingerprint, first)
     verdicts = verdict_frame(pairs, rule, network, pl.concat([asked_rule, asked_network]))
-    name = judge.name if judge.is_network else f"{judge.name} (offline)"
     add_counts(
         database,
         step.run.run_id,
         judge=name,
-        judge_fingerprint=judge.fingerprint,
+        judge_fingerprint=fingerprint,
         pairs_judged=verdicts.filter(~pl.col("from_cache")).height,
         pairs_sent=asked_network.height,
         judge_failures=int(verdicts["failed"].sum()),
@@ -69,7 +78,7 @@ def judge_verdicts(
     return output(
         verdicts,
         judge=name,
-        judge_fingerprint=judge.fingerprint,
+        judge_fingerprint=fingerprint,
         pairs_judged_now=verdicts.filter(~pl.col("from_cache")).height,
         pairs_sent_to_model=asked_network.height,
         judge_failures=failed,
@@ -77,10 +86,26 @@ def judge_verdicts(
     )
 
 
+def _told_before(step: Step) -> str | None:
+    """The run whose answers are told again: the first of this week, or this one if it is over. None while it is going on."""
+    if step.run.rerun_of is not None:
+        return step.run.rerun_of
+    return step.run.run_id if run_status(step.database, step.run.run_id) is not RunStatus.RUNNING else None
+
+
+def _told_again(database: Database, corpus: str, fingerprint: str, run_id: str) -> pl.DataFrame:
+    """What a network judge said in a run: its verdicts, and for the pairs it left open then, that they were open."""
+    still_open = read_unanswered(database, run_id).select(list(REPLY_SCHEMA))
+    known = read_verdicts(database, corpus, f"{fingerprint}/{TEXT_VERSION}").select(list(REPLY_SCHEMA))
+    # The rule's own verdicts stand in the other frame: an offline run has none here.
+    said = known.filter(pl.col("judge") != script.RULE_JUDGE).join(still_open, on=CACHE_KEY, how="anti")
+    return pl.concat([still_open, said]).with_columns(pl.col("reason").is_in(list(JUDGE_FAILURES)).alias("failed"))
+
+
 def _answers(
     database: Database, corpus: str, judge: Judge[PairRequest, PairReply], pairs: pl.DataFrame
-) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Replies of a judge to all pairs, from its cache where it has them; and the pairs of texts that it was asked now.
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Replies of a judge to all pairs, from its cache where it has them; those that are no verdicts; and who was asked now.
 
     Verdicts are kept as they arrive: a step that is tried again does not ask a second time what was answered.
     """
@@ -89,9 +114,10 @@ def _answers(
     todo = unanswered(pairs, known)
     asked = requests(todo)
     replies = iter(judge.decide(asked))
-    both = [known.with_columns(pl.lit(False).alias("failed"))]
+    both, still_open = [known.with_columns(pl.lit(False).alias("failed"))], [reply_frame([], [])]
     for batch in in_batches(len(asked), _NETWORK_BATCH if judge.is_network else _RULE_BATCH):
         fresh = reply_frame(asked[batch], list(islice(replies, len(asked[batch]))))
         write_verdicts(database, fingerprint, fresh.filter("cacheable").drop("failed", "cacheable"))
+        still_open.append(fresh.filter(~pl.col("cacheable")))
         both.append(fresh.drop("cacheable"))
-    return pl.concat(both), todo.select(CACHE_KEY)
+    return pl.concat(both), pl.concat(still_open), todo.select(CACHE_KEY)

@@ -66,10 +66,10 @@ def knowledge_entries(
 
 
 def _refuse_to_skip(context: dg.AssetExecutionContext, database: Database, corpus: str, week: date) -> None:
-    """A person may pass over a week; the weeks of a backfill do not, because a failed one is not meant to be missing.
+    """A person may pass over a week; a backfill may not: each of its weeks builds on the ones before.
 
     Raises:
-        WeekError: an earlier week of the same backfill failed and was not curated since.
+        WeekError: an earlier week of the same backfill has not taken effect.
     """
     backfill = context.run.tags.get(_BACKFILL_TAG)
     if backfill is None:
@@ -78,12 +78,13 @@ def _refuse_to_skip(context: dg.AssetExecutionContext, database: Database, corpu
         tags={_BACKFILL_TAG: backfill, CORPUS_TAG: corpus},
         statuses=[dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED],
     )
+    asked = context.instance.get_backfill(backfill)
+    weeks = [corpus_and_week(key) for key in (asked.partition_names if asked is not None else None) or ()]
+    weeks += [partition_of(run) for run in context.instance.get_runs(failed)]
     done = last_applied_week(database, corpus)
-    missing = {partition_of(run)[1]: run.run_id for run in context.instance.get_runs(failed)}
-    missing = {other: run_id for other, run_id in missing.items() if other < week and (done is None or other > done)}
+    missing = [day for name, day in weeks if name == corpus and day < week and (done is None or day > done)]
     if missing:
-        first = min(missing)
         raise WeekError(
-            f"week {first} of corpus {corpus!r} in this backfill did not end well (run {missing[first]}), and week {week} "
-            f"builds on it. See why, run week {first} again, and then the weeks after it."
+            f"week {min(missing)} of corpus {corpus!r} belongs to the same backfill and has not taken effect, and week "
+            f"{week} builds on it. Run week {min(missing)} first (see its run if it failed), then the weeks after it."
         )
