@@ -42,7 +42,8 @@ def test_the_longest_chain_of_merges_is_counted(sample: SampleRun) -> None:
 
     longest = [run["counts"]["longest_chain"] for run in reversed(sample.runs)]
     assert longest == sorted(longest)
-    assert longest[-1] == max(map(depth, sample.rows)) == 2
+    assert (longest[0], longest[-1]) == (0, max(map(depth, sample.rows)))
+    assert longest[-1] > 0
 
 
 @pytest.mark.parametrize("section", APART)
