@@ -15,6 +15,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -66,6 +67,14 @@ class LazyGroup(click.Group):
             raise UnknownNameError("command", args[0], _COMMANDS, "kb --help lists all.")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """Runs a command; a reader of our pipe who has gone (head, say) is no error, and nobody is left to tell."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:  # caught here, because click would end the process with 1
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return 0
+
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(package_name="kb-pipeline", prog_name="kb")
@@ -104,10 +113,6 @@ def run(words: Sequence[str], *, debug: bool = False) -> int:
     except (click.Abort, KeyboardInterrupt):
         click.echo("stopped", err=True)
         return 130
-    except BrokenPipeError:
-        # The reader of our pipe has gone (head, say): nobody is left to tell.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except KbError as error:
         _tell(error, debug=debug)
         return error.exit_code

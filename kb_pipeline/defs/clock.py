@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.database_url import database_url
 from kb_pipeline.adapters.migrations import migrate
+from kb_pipeline.errors import UsageError
 
 
 def open_database() -> Database:
@@ -33,6 +34,16 @@ def default_actor() -> str:
 
 
 def now() -> datetime:
-    """The clock, in UTC. ``KB_NOW`` sets it, for trials and tests of past and future weeks."""
+    """The clock, in UTC. ``KB_NOW`` sets it, for trials and tests of past and future weeks; without a zone it is UTC.
+
+    Raises:
+        UsageError: ``KB_NOW`` is no time.
+    """
     fixed = os.environ.get("KB_NOW")
-    return datetime.fromisoformat(fixed).astimezone(UTC) if fixed else datetime.now(UTC)
+    if not fixed:
+        return datetime.now(UTC)
+    try:
+        told = datetime.fromisoformat(fixed)
+    except ValueError as error:
+        raise UsageError(f"KB_NOW is {fixed!r}; set it to an ISO 8601 time, as in 2026-11-02T08:00:00Z") from error
+    return told.replace(tzinfo=UTC) if told.tzinfo is None else told.astimezone(UTC)

@@ -157,6 +157,13 @@ def test_places_that_cannot_be_written(curated: Curated, tmp_path: Path) -> None
     refused(curated.corpus.curate(KB_HOME=str(in_the_way / "home")), str(in_the_way))
 
 
+def test_a_clock_that_says_nothing(curated: Curated) -> None:
+    refused(curated.corpus.curate(KB_NOW="tomorrow"), "KB_NOW", "tomorrow")
+    future = ("--week", "2026-11-09")
+    refused(curated.corpus.curate(*future, KB_NOW="2026-11-08T23:59:59"), "lies in the future")
+    assert "future" not in curated.corpus.curate(*future, "--profile", "none", KB_NOW="2026-11-09T00:00:00").err
+
+
 def test_a_traceback_is_shown_on_demand_alone(curated: Curated) -> None:
     shown = curated.house.kb("export", "--corpus", "bridgo", "--debug")
     assert shown.code == 2
