@@ -7,7 +7,7 @@ of the database: it falls with the process.
 import logging
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from datetime import date
 from typing import Any
 
@@ -81,25 +81,22 @@ def partition_of(run: dg.DagsterRun) -> tuple[str, date]:
 
 @contextmanager
 def _taken(log: logging.Logger, database: Database, corpus: str, wait_seconds: int) -> Iterator[None]:
+    """Holds the lock; the wait is told once."""
     give_up_at = time.monotonic() + wait_seconds
-    is_told = False
-    while True:
-        lock = database.corpus_lock(corpus)
-        try:
-            lock.__enter__()
-        except CorpusBusyError as busy:
-            if time.monotonic() >= give_up_at:
-                raise dg.Failure(f"{busy} This run waited {wait_seconds} seconds.", allow_retries=False) from busy
-            if not is_told:
-                log.info(f"another run or import works on {corpus}; waiting up to {wait_seconds} seconds")
+    is_held = is_told = False
+    with ExitStack() as held:
+        while not is_held:
+            try:
+                held.enter_context(database.corpus_lock(corpus))
+                is_held = True
+            except CorpusBusyError as busy:
+                if time.monotonic() >= give_up_at:
+                    raise dg.Failure(f"{busy} This run waited {wait_seconds} seconds.", allow_retries=False) from busy
+                if not is_told:
+                    log.info(f"another run or import works on {corpus}; waiting up to {wait_seconds} seconds")
                 is_told = True
-            time.sleep(1)
-        else:
-            break
-    try:
+                time.sleep(1)
         yield
-    finally:
-        lock.__exit__(None, None, None)
 
 
 def _record_end(log: logging.Logger, database: Database, corpus: str, message: str) -> None:

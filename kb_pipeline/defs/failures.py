@@ -60,7 +60,9 @@ def recorded_failure(instance: dg.DagsterInstance, run_id: str) -> str | None:
         error = failure.error
         while error is not None and error.cause is not None:
             error = error.cause
-        return f"step {event.step_key} failed" + (f": {' '.join(error.message.split())}" if error is not None else "")
+        # The first line alone: a database's further ones may quote what an entry says.
+        lines = error.message.strip().splitlines() if error is not None else []
+        return f"step {event.step_key} failed" + (f": {lines[0]}" if lines else "")
     return None
 
 

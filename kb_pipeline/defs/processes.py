@@ -10,7 +10,8 @@ from pathlib import Path
 
 import dagster as dg
 
-PROCESS_TAG = "kb/process"
+PROCESS_TAG = ".dagster/kb_process"
+"""The prefix keeps it out of what the UI shows of a run."""
 CORPUS_TAG = "dagster/partition/corpus"
 _PROC = Path("/proc")
 

@@ -14,7 +14,12 @@ import dagster as dg
 import pytest
 from ruamel.yaml import YAML
 
-from kb_pipeline.adapters.dagster_storage import dagster_instance, dagster_yaml, prepare_dagster_home
+from kb_pipeline.adapters.dagster_storage import (
+    dagster_instance,
+    dagster_yaml,
+    prepare_dagster_home,
+    workspace_yaml,
+)
 from kb_pipeline.adapters.database_url import connect, with_database
 from kb_pipeline.adapters.postgres_server import EmbeddedPostgres
 from kb_pipeline.errors import DatabaseError, UsageError
@@ -102,6 +107,42 @@ def test_a_held_instance_gets_over_a_killed_server(home: Path) -> None:
     assert server.is_running()
 
 
+def test_events_do_not_wait_for_the_disk_and_connections_are_kept(home: Path) -> None:
+    with dagster_instance() as instance:
+        with instance.event_log_storage._connect() as connection:  # type: ignore[attr-defined]
+            shown = {
+                name: connection.exec_driver_sql(f"SHOW {name}").scalar()
+                for name in ("synchronous_commit", "timezone", "statement_timeout")
+            }
+            first = connection.exec_driver_sql("SELECT pg_backend_pid()").scalar()
+        with instance.event_log_storage._connect() as connection:  # type: ignore[attr-defined]
+            assert connection.exec_driver_sql("SELECT pg_backend_pid()").scalar() == first
+    assert shown == {"synchronous_commit": "off", "timezone": "UTC", "statement_timeout": "1min"}
+
+
+def test_a_partition_is_known_at_once_and_for_a_while(home: Path) -> None:
+    with dagster_instance() as instance, dagster_instance() as other:
+        assert not instance.has_dynamic_partition("corpus", "acme")
+        other.add_dynamic_partitions("corpus", ["acme"])
+        assert instance.has_dynamic_partition("corpus", "acme")
+        other.delete_dynamic_partition("corpus", "acme")
+        assert not other.has_dynamic_partition("corpus", "acme")
+        # Remembered: a run asks for its own partition hundreds of times.
+        assert instance.has_dynamic_partition("corpus", "acme")
+        assert instance.get_dynamic_partitions("corpus") == []
+
+
+def test_a_command_does_not_capture_what_it_prints(home: Path) -> None:
+    before = set((home / "dagster").rglob("*.out"))
+    with dagster_instance(capture_output=False) as instance:
+        quiet = working.execute_in_process(instance=instance)
+        assert quiet.run_id in run_ids(instance)
+    assert set((home / "dagster").rglob("*.out")) == before
+    with dagster_instance() as instance:
+        working.execute_in_process(instance=instance)
+    assert len(set((home / "dagster").rglob("*.out"))) == len(before) + 1
+
+
 def test_the_dagster_command_and_kb_share_the_records(home: Path, tmp_path: Path) -> None:
     for name in ("dagster.yaml", "workspace.yaml"):
         (tmp_path / name).write_bytes((PROJECT / name).read_bytes())
@@ -160,6 +201,9 @@ def test_the_file_of_the_working_directory_comes_first(tmp_path: Path, monkeypat
     assert dagster_yaml() == PROJECT / "dagster.yaml"
     (tmp_path / "dagster.yaml").touch()
     assert dagster_yaml() == tmp_path / "dagster.yaml"
+    # The definitions are this project's wherever one stands.
+    (tmp_path / "workspace.yaml").touch()
+    assert workspace_yaml() == PROJECT / "workspace.yaml"
 
 
 def test_an_unreachable_server_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

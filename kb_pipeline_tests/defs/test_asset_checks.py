@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import date
 from typing import Any
 
 import dagster as dg
 import pytest
 
-from kb_pipeline.defs.frames import frames_folder
+from kb_pipeline.defs.frames import frame_path
 from kb_pipeline.defs.publish import check_result
+from kb_pipeline.schemas import FRAMES
 from kb_pipeline.stages import checks
 from kb_pipeline.stages.checks import CheckResult
 from kb_pipeline_tests.defs.conftest import NewDesk, failed_steps
@@ -26,15 +28,26 @@ def made(result: dg.ExecuteInProcessResult) -> set[str]:
     return {str(event.asset_key.path[-1]) for event in result.get_asset_materialization_events() if event.asset_key}
 
 
-def test_a_good_week_passes_every_check(new_desk: NewDesk) -> None:
-    result = new_desk().run(week=WEEK)
-    found = evaluations(result)
+@pytest.fixture(scope="module")
+def good(new_desk: NewDesk) -> dg.ExecuteInProcessResult:
+    """A good week, beside frames of another week that nobody can read."""
+    desk = new_desk()
+    with desk.inside():
+        for name in FRAMES:
+            unreadable = frame_path(name, desk.name, date(2026, 10, 19))
+            unreadable.parent.mkdir(parents=True, exist_ok=True)
+            unreadable.write_bytes(b"no frame")
+    return desk.run(week=WEEK)
+
+
+def test_a_good_week_passes_every_check_and_reads_no_other(good: dg.ExecuteInProcessResult) -> None:
+    assert good.success
+    found = evaluations(good)
     assert set(found) == {*checks.BLOCKING, *checks.WARNING}
     assert all(check.passed for check in found.values())
-    assert {name for name, check in found.items() if check.asset_key.path[-1] == "curation_plan"} == set(
-        checks.BLOCKING
-    )
-    assert all(check.partition == f"{result.dagster_run.tags['dagster/partition']}" for check in found.values())
+    of_plan = {name for name, check in found.items() if check.asset_key.path[-1] == "curation_plan"}
+    assert of_plan == set(checks.BLOCKING)
+    assert {check.partition for check in found.values()} == {good.dagster_run.tags["dagster/partition"]}
     assert all(check.description for check in found.values())
 
 
@@ -90,25 +103,10 @@ def test_a_finding_as_dagster_shows_it(
     assert shown.asset_key == dg.AssetKey("health_report")
 
 
-def test_checks_read_their_own_week_and_nothing_else(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    assert desk.run(week="2026-10-19").success
-    with desk.inside():
-        others = list(frames_folder().glob(f"*/{desk.name}/2026-10-19.parquet"))
-    assert len(others) == 12
-    for path in others:
-        path.write_bytes(b"no frame")
-    result = desk.run(week=WEEK)
-    assert result.success
-    assert set(evaluations(result)) == {*checks.BLOCKING, *checks.WARNING}
-
-
-def test_numbers_and_previews_are_shown_but_no_text(new_desk: NewDesk) -> None:
-    desk = new_desk()
-    result = desk.run(week=WEEK)
+def test_numbers_and_previews_are_shown_but_no_text(good: dg.ExecuteInProcessResult) -> None:
     shown = {
         str(event.asset_key.path[-1]): event.materialization.metadata
-        for event in result.get_asset_materialization_events()
+        for event in good.get_asset_materialization_events()
         if event.asset_key
     }  # type: ignore[attr-defined]
     entries = shown["knowledge_entries"]
