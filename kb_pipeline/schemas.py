@@ -125,6 +125,7 @@ ENTRIES = FrameSchema(
         "successes": Column(pl.Int64, "of these, successful ones"),
         "retrievals": Column(pl.Int64, "times it was retrieved"),
         "last_matched_at": Column(Time, "last time it was retrieved, included or cited", nullable=True),
+        "last_retrieved_at": Column(Time, "last time it was retrieved", nullable=True),
         "evidence_count": Column(pl.Int64, "pieces of evidence"),
         "kept_rules": Column(Texts, "rules that a person has set aside for this text"),
         "exact_key": Column(pl.String, "hash of the text after exact normalisation", nullable=True),
@@ -256,6 +257,8 @@ CONFLICTS = FrameSchema(
         "severity": Column(pl.String, "low, medium or high"),
         "entry_id_l": _id("the smaller id"),
         "entry_id_r": _id("the larger id"),
+        "content_hash_l": Column(pl.String, "text of the one"),
+        "content_hash_r": Column(pl.String, "text of the other"),
         "similarity": Column(pl.Float64, "best cosine of the two", nullable=True),
         "reason": Column(pl.String, "reason code"),
         "judge": Column(pl.String, "who judged"),
@@ -269,7 +272,9 @@ PLAN = FrameSchema(
     "every action of the run, before anything is applied",
     {
         "action_id": _id("derived from corpus, week, time, policy, entry, action and epoch"),
-        "action": Column(pl.String, "admit, refuse, strengthen, retire, merge, open_conflict or recommend"),
+        "action": Column(
+            pl.String, "admit, refuse, strengthen, retire, merge, open_conflict, close_conflict or recommend"
+        ),
         "entry_id": _id("the entry that changes"),
         "other_entry_id": _id("the other entry of the action", nullable=True),
         "reason": Column(pl.String, "reason code"),
@@ -278,6 +283,7 @@ PLAN = FrameSchema(
         "to_state": Column(pl.String, "state after", nullable=True),
         "content_hash": Column(pl.String, "text the decision is about"),
         "other_content_hash": Column(pl.String, "text of the other entry", nullable=True),
+        "conflict_id": Column(pl.String, "the conflict that is opened or closed", nullable=True),
         "similarity": Column(pl.Float64, "cosine of the two", nullable=True),
         "verdict": Column(pl.String, "the judge's verdict", nullable=True),
         "judge": Column(pl.String, "who judged", nullable=True),

@@ -217,6 +217,7 @@ class ActionType(StrEnum):
     RETIRE = "retire"
     MERGE = "merge"
     OPEN_CONFLICT = "open_conflict"
+    CLOSE_CONFLICT = "close_conflict"
     RECOMMEND = "recommend"
 
 
@@ -295,6 +296,8 @@ class ReasonCode(StrEnum):
 
     CONFLICTS_CONTRADICTION = "conflicts.contradiction"
     CONFLICTS_VALUE_MISMATCH = "conflicts.value_mismatch"
+    CONFLICTS_TEXT_CHANGED = "conflicts.text_changed"
+    CONFLICTS_SIDE_GONE = "conflicts.side_gone"
 
 
 JUDGE_FAILURES: frozenset[ReasonCode] = frozenset(

@@ -201,20 +201,16 @@ def _write(
             *stamp,
         ),
     )  # fmt: skip
-    scope = entries.select(pl.col("entry_id").alias("entry_id_l"), "tenant", "repository", "module", "content_hash")
-    hash_r = entries.select(pl.col("entry_id").alias("entry_id_r"), pl.col("content_hash").alias("content_hash_r"))
-    opened = plan.filter(pl.col("action") == ActionType.OPEN_CONFLICT).select(
-        pl.col("entry_id").alias("entry_id_l"), pl.col("other_entry_id").alias("entry_id_r"), "action_id"
-    )
+    scope = entries.select(pl.col("entry_id").alias("entry_id_l"), "tenant", "repository", "module")
+    opened = plan.filter(pl.col("action") == ActionType.OPEN_CONFLICT).select("conflict_id", "action_id")
     copy_in(
         cursor,
         "conflicts",
-        conflicts.join(opened, on=["entry_id_l", "entry_id_r"])
+        conflicts.join(opened, on="conflict_id")
         .join(scope, on="entry_id_l")
-        .join(hash_r, on="entry_id_r")
         .select(
             "conflict_id", "conflict_type", "severity", "reason", "tenant", "repository", "module", "entry_id_l",
-            "entry_id_r", pl.col("content_hash").alias("content_hash_l"), "content_hash_r", "explanation", "action_id",
+            "entry_id_r", "content_hash_l", "content_hash_r", "explanation", "action_id",
             pl.lit("open").alias("status"),
             pl.when(pl.col("severity") == "high")
             .then(pl.lit("exclude_both_from_default_retrieval"))
@@ -223,6 +219,7 @@ def _write(
             *stamp,
         ),
     )  # fmt: skip
+    _close_conflicts(cursor, run, plan, change_id)
     score_action = score_action_id(run)
     copy_in(
         cursor,
@@ -240,6 +237,31 @@ def _write(
     return moved.height
 
 
+def _close_conflicts(cursor: Cursor, run: Run, plan: pl.DataFrame, change_id: int) -> None:
+    """A conflict that is over gets a row more, which a rollback voids: it is open again then."""
+    closed = plan.filter(pl.col("action") == ActionType.CLOSE_CONFLICT)
+    cursor.execute(
+        """
+        INSERT INTO conflicts (conflict_id, corpus, conflict_type, severity, status, action, reason, tenant, repository,
+                               module, entry_id_l, entry_id_r, content_hash_l, content_hash_r, explanation, action_id,
+                               run_id, change_id, effective_at)
+        SELECT DISTINCT ON (c.conflict_id)
+               c.conflict_id, c.corpus, c.conflict_type, c.severity, 'resolved', 'none', t.reason, c.tenant, c.repository,
+               c.module, c.entry_id_l, c.entry_id_r, c.content_hash_l, c.content_hash_r, c.explanation, t.action_id,
+               %(run)s, %(change)s, %(as_of)s
+        FROM unnest(%(conflict)s::text[], %(action)s::text[], %(reason)s::text[]) AS t (conflict_id, action_id, reason)
+        JOIN conflicts c ON c.corpus = %(corpus)s AND c.conflict_id = t.conflict_id
+        ORDER BY c.conflict_id, c.effective_at DESC, c.change_id DESC
+        """,
+        {
+            "run": run.run_id, "change": change_id, "as_of": run.as_of, "corpus": run.corpus,
+            "conflict": closed["conflict_id"].to_list(),
+            "action": closed["action_id"].to_list(),
+            "reason": closed["reason"].to_list(),
+        },
+    )  # fmt: skip
+
+
 def score_action_id(run: Run) -> str:
     """The action that all score records of a run belong to: a rollback voids them with one row."""
     return derived_id(run.corpus, run.week, run.as_of, run.policy_fingerprint, "*", "score", run.epoch)
@@ -249,7 +271,7 @@ def _transfer(cursor: Cursor, run: Run, entries: pl.DataFrame, plan: pl.DataFram
     """Statistics and evidence of merged entries, and the strengthening of entries a candidate restates."""
     # In a merge the statistics come from entry_id and go to other_entry_id; a strengthening names its receiver first.
     merges = plan.filter(pl.col("action") == ActionType.MERGE)
-    numbers = entries.select("entry_id", "attempts", "successes", "retrievals", "last_matched_at")
+    numbers = entries.select("entry_id", "attempts", "successes", "retrievals", "last_matched_at", "last_retrieved_at")
     common: list[pl.Expr] = [
         pl.lit(run.corpus).alias("corpus"),
         pl.col("action_id").alias("event_id"),
@@ -268,6 +290,7 @@ def _transfer(cursor: Cursor, run: Run, entries: pl.DataFrame, plan: pl.DataFram
             "successes",
             "retrievals",
             pl.col("last_matched_at").alias("matched_at"),
+            pl.col("last_retrieved_at").alias("retrieved_at"),
             *common,
         ),
     )

@@ -15,6 +15,8 @@ import hashlib
 import json
 import os
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -85,7 +87,8 @@ def load_encoder(name_or_path: str = MINILM, batch_size: int = 16) -> Encoder:
         batch_size: windows encoded at once (policy ``encoder.batch_size``).
 
     Raises:
-        EncoderError: the model is not here, is not usable, or has no calibrated thresholds (K16).
+        EncoderError: the model is not here, or has no calibrated thresholds (K16). One that is not usable is told of
+            when it is loaded, by the first text to encode.
     """
     _prepare_environment()
     return SentenceEncoder(find_model(name_or_path), batch_size)
@@ -99,20 +102,44 @@ def _prepare_environment() -> None:
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
 
 
+@dataclass(frozen=True)
+class _Loaded:
+    """A model in memory, and how it takes texts: window and stride in word pieces."""
+
+    model: SentenceTransformer
+    tokenizer: Tokenizer
+    unknown_id: int | None
+    window: int
+    stride: int
+
+
 class SentenceEncoder:
-    """Any sentence-transformers model with a fast tokenizer, on the CPU."""
+    """Any sentence-transformers model with a fast tokenizer, on the CPU.
+
+    Its name, thresholds and fingerprint come from its files alone. The model itself, and torch with it, is loaded when
+    there is a text to encode: most runs find all vectors in the cache.
+    """
 
     def __init__(self, files: ModelFiles, batch_size: int) -> None:
         self.calibration = files.calibration
         self.name = files.calibration.model_id
-        self._batch_size = batch_size
-        self._model = _load_model(files)
-        self._tokenizer = _own_tokenizer(self._model, self.name)
-        self._unknown_id = _unknown_id(self._tokenizer)
-        self._window, self._stride = _window_sizes(self._model, self._tokenizer)
-        self.dimension = int(self._model.get_embedding_dimension() or 0)
-        identity = json.dumps([_VERSION, self.name, files.digest, self._window, self._stride])
+        # The digest covers what a smaller window would follow from: the model's own limit and its prompt.
+        identity = json.dumps([_VERSION, self.name, files.digest, WINDOW_PIECES, STRIDE_PIECES])
         self.fingerprint = f"{self.name}@{hashlib.sha256(identity.encode()).hexdigest()[:16]}"
+        self._files = files
+        self._batch_size = batch_size
+
+    @cached_property
+    def _loaded(self) -> _Loaded:
+        model = _load_model(self._files)
+        tokenizer = _own_tokenizer(model, self.name)
+        window, stride = _window_sizes(model, tokenizer)
+        return _Loaded(model, tokenizer, _unknown_id(tokenizer), window, stride)
+
+    @property
+    def dimension(self) -> int:
+        """Length of a vector."""
+        return int(self._loaded.model.get_embedding_dimension() or 0)
 
     def window_count(self, text: str) -> int:
         """Rows that ``encode`` gives for ``text``; 0 when there is nothing to encode."""
@@ -139,24 +166,24 @@ class SentenceEncoder:
         return vectors[kept] / norms[kept, None], np.asarray(owners, dtype=np.int64)[kept]
 
     def _pieces(self, texts: list[str]) -> list[Encoding]:
-        return self._tokenizer.encode_batch(texts, add_special_tokens=False)
+        return self._loaded.tokenizer.encode_batch(texts, add_special_tokens=False)
 
     def _windows(self, text: str, pieces: Encoding) -> list[tuple[str, int]]:
         """(text of the window, its word pieces) for every window that holds a piece the model knows."""
-        ids = pieces.ids
-        if len(ids) <= self._window:
+        ids, width, stride = pieces.ids, self._loaded.window, self._loaded.stride
+        if len(ids) <= width:
             return [(text, len(ids))] if self._is_known(ids) else []
         windows = []
-        for start in range(0, len(ids), self._stride):
-            first, end = _between_words(pieces.word_ids, start, min(start + self._window, len(ids)))
+        for start in range(0, len(ids), stride):
+            first, end = _between_words(pieces.word_ids, start, min(start + width, len(ids)))
             if self._is_known(ids[first:end]):
                 windows.append((text[pieces.offsets[first][0] : pieces.offsets[end - 1][1]], end - first))
-            if start + self._window >= len(ids):
+            if start + width >= len(ids):
                 break
         return windows
 
     def _is_known(self, ids: Sequence[int]) -> bool:
-        return any(piece != self._unknown_id for piece in ids)
+        return any(piece != self._loaded.unknown_id for piece in ids)
 
     def _encode_windows(self, windows: list[str], lengths: list[int], progress: Progress | None) -> Vectors:
         """float32 [W, d], not normalised. Equal sets of windows make equal batches, whatever their order."""
@@ -165,7 +192,7 @@ class SentenceEncoder:
         order = sorted(range(len(windows)), key=lambda index: (-lengths[index], windows[index]))
         for start in range(0, len(order), self._batch_size):
             batch = order[start : start + self._batch_size]
-            vectors[batch] = self._model.encode(
+            vectors[batch] = self._loaded.model.encode(
                 [windows[index] for index in batch],
                 batch_size=self._batch_size,
                 show_progress_bar=False,

@@ -140,7 +140,11 @@ def _actions(cursor: Cursor, run_id: str, entry_id: str | None) -> list[tuple[st
             "run": run_id,
             "entry": entry_id,
             "asks": [ActionType.RECOMMEND.value, ActionType.STRENGTHEN.value],
-            "either": [ActionType.STRENGTHEN.value, ActionType.OPEN_CONFLICT.value],
+            "either": [
+                ActionType.STRENGTHEN.value,
+                ActionType.OPEN_CONFLICT.value,
+                ActionType.CLOSE_CONFLICT.value,
+            ],
         },
     )
     return list(cursor.fetchall())

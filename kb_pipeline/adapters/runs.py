@@ -18,7 +18,7 @@ from kb_pipeline.adapters.exporting import last_change, require_corpus
 from kb_pipeline.adapters.importing import last_complete_week
 from kb_pipeline.adapters.rows import canonical_json
 from kb_pipeline.errors import RollbackError, UnknownNameError, WeekError
-from kb_pipeline.vocabulary import Mode, RunStatus
+from kb_pipeline.vocabulary import ActionType, Mode, RunStatus
 
 JOB_TYPE = "curate"
 
@@ -216,14 +216,15 @@ def _finished(cursor: Cursor, corpus: str) -> list[dict[str, Any]]:
     """Runs that took effect and were not rolled back, newest first."""
     cursor.execute(
         """
-        SELECT run_id, week, as_of, partial, policy_fingerprint, snapshot_change_id, updated_count
-        FROM memory_maintenance_jobs
+        SELECT run_id, week, as_of, partial, policy_fingerprint, snapshot_change_id,
+               (SELECT count(*) FROM curation_actions a WHERE a.run_id = j.run_id AND a.action <> %s) AS did
+        FROM memory_maintenance_jobs j
         WHERE corpus = %s AND applied_change_id IS NOT NULL AND rolled_back_by IS NULL
         ORDER BY as_of DESC, applied_change_id DESC
         """,
-        (corpus,),
+        (ActionType.RECOMMEND, corpus),
     )
-    names = ("run_id", "week", "as_of", "partial", "policy_fingerprint", "snapshot_change_id", "updated_count")
+    names = ("run_id", "week", "as_of", "partial", "policy_fingerprint", "snapshot_change_id", "did")
     return [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
 
 
@@ -247,10 +248,10 @@ def _refuse_going_back(finished: list[dict[str, Any]], corpus: str, week: date, 
             f"(run {last['run_id']}). Weeks go forward; roll later runs back first (kb rollback), or run this week "
             "under the policy it was first run with, which changes nothing."
         )
-    if week == last["week"] and as_of == last["as_of"] and last["updated_count"]:
+    if week == last["week"] and as_of == last["as_of"] and last["did"]:
         raise WeekError(
             f"week {week} of corpus {corpus!r} was applied under another policy (run {last['run_id']}, "
-            f"{last['updated_count']} entries changed). Roll that run back first: kb rollback {last['run_id']}"
+            f"{last['did']} actions). Roll that run back first: kb rollback {last['run_id']}"
         )
 
 
@@ -327,6 +328,17 @@ def first_entry_week(database: Database, corpus: str) -> date:
         raise WeekError(f"corpus {corpus!r} holds no entries; there is no week to begin with")
     day: date = first.date()
     return day - timedelta(days=day.weekday())
+
+
+def first_undone_week(database: Database, corpus: str) -> date:
+    """The week after the last one that took effect, else the first at whose end the corpus holds an entry.
+
+    Raises:
+        UnknownNameError: no such corpus.
+        WeekError: the corpus is empty.
+    """
+    first, done = first_entry_week(database, corpus), last_applied_week(database, corpus)
+    return first if done is None else done + timedelta(days=7)
 
 
 def run_status(database: Database, run_id: str) -> RunStatus:

@@ -30,7 +30,8 @@ def load_entries(database: Database, run: Run, scope_fields: tuple[str, ...]) ->
                s.alternatives::text AS alternatives, s.steps::text AS steps, s.content_hash, s.confidence, s.pinned,
                s.keep_distinct, s.review_state, s.sensitivity, s.created_at, s.updated_at, s.last_validated_at,
                s.first_effective_at, s.state, s.state_reason, s.state_changed_at, s.merged_into, s.conflict_state,
-               s.attempts, s.successes, s.retrievals, s.last_matched_at, s.evidence_count::bigint,
+               s.attempts, s.successes, s.retrievals, s.last_matched_at, s.last_retrieved_at,
+               s.evidence_count::bigint,
                s.extra::text AS extra
         FROM entry_snapshot($1, '{run.as_of.isoformat()}', {run.snapshot_change_id}) s
         ORDER BY s.entry_id COLLATE "C"
@@ -122,7 +123,8 @@ def load_open_conflicts(database: Database, run: Run) -> pl.DataFrame:
         f"""
         SELECT * FROM (
             SELECT DISTINCT ON (c.conflict_id) c.conflict_id, c.conflict_type, c.severity, c.status, c.entry_id_l,
-                   c.entry_id_r, NULL::double precision AS similarity, c.reason, '' AS judge, c.explanation
+                   c.entry_id_r, c.content_hash_l, c.content_hash_r,
+                   NULL::double precision AS similarity, c.reason, '' AS judge, c.explanation
             FROM conflicts c
             WHERE c.corpus = $1 AND c.effective_at < '{run.as_of.isoformat()}'
               AND c.change_id <= {run.snapshot_change_id}

@@ -12,8 +12,13 @@ from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.exporting import last_change, require_corpus
 from kb_pipeline.adapters.rows import format_time
 from kb_pipeline.errors import UnknownNameError
-from kb_pipeline.vocabulary import ActionType, ConflictState, State
+from kb_pipeline.vocabulary import ActionType, ConflictState, Severity, State
 
+_DOING = {
+    ActionType.OPEN_CONFLICT: "conflict opened",
+    ActionType.CLOSE_CONFLICT: "conflict closed",
+    ActionType.RECOMMEND: "a person was asked",
+}
 _ENTRY = "c.corpus = $1 AND c.entry_id = $2"
 _VOIDED = "EXISTS (SELECT 1 FROM event_voids v WHERE v.corpus = c.corpus AND v.action_id = c.action_id)"
 
@@ -41,9 +46,24 @@ def load_story(database: Database, corpus: str, entry_id: str, *, now: datetime)
         ids = database.read("SELECT entry_id FROM entries WHERE corpus = $1", (corpus,))["entry_id"].to_list()
         raise UnknownNameError(f"entry of corpus {corpus}", entry_id, ids)
     entry = frame.row(0, named=True)
+    conflicts = _rows(
+        database,
+        f"""
+        SELECT last.conflict_id, last.conflict_type, last.severity, last.other FROM (
+            SELECT DISTINCT ON (c.conflict_id) c.conflict_id, c.conflict_type, c.severity, c.status,
+                   CASE WHEN c.entry_id_l = $2 THEN c.entry_id_r ELSE c.entry_id_l END AS other
+            FROM conflicts c
+            WHERE c.corpus = $1 AND (c.entry_id_l = $2 OR c.entry_id_r = $2) AND NOT {_VOIDED}
+            ORDER BY c.conflict_id, c.effective_at DESC, c.change_id DESC
+        ) last WHERE last.status = 'open' ORDER BY last.severity, last.other
+        """,
+        corpus,
+        entry_id,
+    )
     return {
         "entry": entry,
-        "retrieval": retrieval(entry, now=now),
+        "conflicts": conflicts,
+        "retrieval": retrieval(entry, conflicts, now=now),
         "versions": _rows(
             database,
             f"SELECT c.version_number, c.effective_at, c.content_hash FROM entry_versions c WHERE {_ENTRY} "
@@ -77,16 +97,26 @@ def load_story(database: Database, corpus: str, entry_id: str, *, now: datetime)
     }
 
 
-def retrieval(entry: dict[str, Any], *, now: datetime) -> dict[str, Any]:
-    """Whether an entry may be retrieved now, and every reason for or against."""
-    against = []
+def retrieval(entry: dict[str, Any], conflicts: list[dict[str, Any]], *, now: datetime) -> dict[str, Any]:
+    """Whether an entry may be retrieved now, and every reason for or against (M8: a severe conflict keeps both out).
+
+    Args:
+        entry: state, conflict_state and expires_at of the entry.
+        conflicts: other and severity of each conflict that it stands in and that is open.
+        now: the clock.
+    """
+    against, beside = [], []
     if entry["state"] != State.ACTIVE:
         against.append(f"its state is {entry['state']}")
-    if entry["conflict_state"] == ConflictState.OPEN:
-        against.append("it stands in an open conflict")
+    for conflict in conflicts:
+        says = f"it stands in an open conflict with {conflict['other']} (severity {conflict['severity']})"
+        (against if conflict["severity"] == Severity.HIGH else beside).append(says)
+    if entry["conflict_state"] == ConflictState.OPEN and not conflicts:
+        against.append("it was imported with an open conflict")
     if entry["expires_at"] is not None and entry["expires_at"] <= now:
         against.append(f"it expired on {entry['expires_at']:%Y-%m-%d}")
-    return {"eligible": not against, "reasons": against or ["active", "no open conflict", "not expired"]}
+    for_it = ["active", "no open conflict" if not beside else f"though {'; '.join(beside)}", "not expired"]
+    return {"eligible": not against, "reasons": [*against, *beside] if against else for_it}
 
 
 def story_lines(story: dict[str, Any]) -> list[str]:
@@ -131,9 +161,9 @@ def _events(story: dict[str, Any]) -> list[str]:
             what = f"took in {action['entry_id']} with its statistics and evidence: {action['reason']}"
         elif action["action"] == ActionType.STRENGTHEN and action["entry_id"] == own:
             what = f"was strengthened by candidate {action['other_entry_id']}: {action['reason']}"
-        elif action["action"] in (ActionType.OPEN_CONFLICT, ActionType.RECOMMEND):
+        elif action["action"] in _DOING:
             other = action["other_entry_id"] if action["entry_id"] == own else action["entry_id"]
-            doing = "conflict opened" if action["action"] == ActionType.OPEN_CONFLICT else "a person was asked"
+            doing = _DOING[action["action"]]
             what = f"{doing}: {action['reason']}" + (f" with {other}" if other else "")
         else:
             continue

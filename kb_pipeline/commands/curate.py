@@ -49,20 +49,21 @@ def curate(corpus: str, week: str | None, as_json: bool, **asked: Any) -> None:
 
 @click.command()
 @corpus_option
-@click.option("--from", "first", help="First week, by its Monday; else the first that holds an entry.")
+@click.option("--from", "first", help="First week, by its Monday; else the first that is not done.")
 @click.option("--to", "last", help="Last week; else the last complete one.")
 @run_options
 def backfill(corpus: str, first: str | None, last: str | None, **asked: Any) -> None:
     """Curate weeks of a corpus in order, each seeing what took effect before its end and nothing later."""
     from kb_pipeline.adapters.importing import last_complete_week
-    from kb_pipeline.adapters.runs import first_entry_week, parse_week
+    from kb_pipeline.adapters.runs import first_undone_week, parse_week
     from kb_pipeline.defs.clock import now, open_database
     from kb_pipeline.errors import WeekError
 
     request = _request(asked, corpus)
     database = open_database()
-    start = parse_week(first) if first else first_entry_week(database, corpus)
     end = parse_week(last) if last else last_complete_week(now()).date()
+    # When all is done, the last week is computed again, so that its summary is shown and its files are there.
+    start = parse_week(first) if first else min(first_undone_week(database, corpus), end)
     if start > end:
         raise WeekError(f"--from {start} lies after --to {end}")
     _require_week(database, corpus, end)

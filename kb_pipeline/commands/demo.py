@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from datetime import date, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
+
+from kb_pipeline.commands.options import run_options
 
 if TYPE_CHECKING:
     from kb_pipeline.adapters.database import Database
 
 SAMPLE = "sample"
+_SOME_REJECTED = 3
 _MOST_WEEKS = 60
 
 
@@ -20,8 +23,9 @@ _MOST_WEEKS = 60
     "--file", type=click.Path(path_type=Path), help="Your own rows (.jsonl, .csv, .parquet), else the sample."
 )
 @click.option("--corpus", help="Name of the corpus, else the file's name, or 'sample'.")
+@run_options
 @click.pass_context
-def demo(context: click.Context, file: Path | None, corpus: str | None) -> None:
+def demo(context: click.Context, file: Path | None, corpus: str | None, **asked: Any) -> None:
     """Import the bundled sample (or --file) and curate its weeks in order. Safe to repeat: done weeks are not redone."""
     from kb_pipeline.commands.curate import backfill
     from kb_pipeline.commands.entries import import_
@@ -29,19 +33,27 @@ def demo(context: click.Context, file: Path | None, corpus: str | None) -> None:
     from kb_pipeline.sample import sample_path
 
     name = corpus or (_name_of(file) if file else SAMPLE)
+    some_rejected = 0
     try:
-        context.invoke(import_, path=file or sample_path(), corpus=name)
-    except click.exceptions.Exit as rejected:
-        if rejected.exit_code != 3:
+        context.invoke(
+            import_,
+            path=file or sample_path(),
+            corpus=name,
+            policy_file=asked["policy_file"],
+            actor=asked["actor"],
+        )
+    except click.exceptions.Exit as ended:
+        if ended.exit_code != _SOME_REJECTED:
             raise
-        # Some rows were rejected, and said so; the rest is there and is curated.
+        # The rows that are right are there and are curated; how the import ended is told at the end.
+        some_rejected = _SOME_REJECTED
     database = open_database()
     first, last = _weeks(database, name, is_sample=file is None and corpus is None)
     click.echo(f"curating the weeks from {first} to {last}", err=True)
-    context.invoke(backfill, corpus=name, first=first.isoformat(), last=last.isoformat(), profile="weekly", **_UNSAID)
-
-
-_UNSAID = {"mode": None, "policy_file": None, "allow_large_change": False, "out": None, "actor": ""}
+    try:
+        context.invoke(backfill, corpus=name, first=first.isoformat(), last=last.isoformat(), **asked)
+    except click.exceptions.Exit as ended:
+        raise click.exceptions.Exit(ended.exit_code or some_rejected) from None
 
 
 def _name_of(file: Path) -> str:

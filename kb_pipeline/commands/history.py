@@ -36,6 +36,8 @@ def runs(corpus: str | None, as_json: bool) -> None:
             f"{row['run_id']}  {row['corpus']:<16} {row['week']}  {row['profile']:<7} {row['mode']:<9} "
             f"{row['status']:<11} {changed}{note}"
         )
+        if row["message"]:
+            click.echo(f"    {row['message']}")
 
 
 @click.command()

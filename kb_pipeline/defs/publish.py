@@ -77,7 +77,11 @@ def week_frames(
     is_open = (
         frames.conflicts if run.mode is Mode.APPLY and status is not RunStatus.HALTED else frames.conflicts.clear()
     )
-    open_now = pl.concat([is_open, before.join(is_open, on="conflict_id", how="anti")])
+    is_over = frames.plan.filter(pl.col("action") == ActionType.CLOSE_CONFLICT).select("conflict_id")
+    if status is RunStatus.HALTED:
+        is_over = is_over.clear()
+    still = before.join(is_over, on="conflict_id", how="anti").join(is_open, on="conflict_id", how="anti")
+    open_now = pl.concat([is_open, still])
     model = counts.get("model_fingerprint")
     return WeekFrames(
         header=ReportHeader(

@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 
 from kb_pipeline import schemas
+from kb_pipeline.stages.conflicts import conflicts_over
 from kb_pipeline.vocabulary import (
     LIVE_STATES,
     ActionType,
@@ -75,7 +76,7 @@ def build_plan(
     conflicts: pl.DataFrame,
     *,
     queue: pl.DataFrame,
-    open_conflicts: set[str],
+    open_conflicts: pl.DataFrame,
     admit_to: str,
     rule_keys: dict[str, str],
     mode: Mode,
@@ -91,7 +92,7 @@ def build_plan(
         merges: MERGES.
         conflicts: CONFLICTS.
         queue: QUEUE as it stood before the run: what waits already is not asked again.
-        open_conflicts: ids of conflicts that are open already.
+        open_conflicts: CONFLICTS that are open already.
         admit_to: state of an admitted candidate.
         rule_keys: reason code -> policy key of its rule.
         mode: whether changes are made or asked.
@@ -103,12 +104,16 @@ def build_plan(
         *from_gates,
         *_from_retirement(retirement, strengthened),
         *_from_merges(merges),
-        *_from_conflicts(conflicts, open_conflicts),
+        *_from_conflicts(conflicts, set(open_conflicts["conflict_id"])),
         *_from_verdicts(verdicts),
         *_from_texts(entries),
     ]
     if mode is Mode.RECOMMEND:
         rows = [_asked(row) for row in rows]
+    else:
+        leaving = [row["entry_id"] for row in rows if row.get("to_state") and row["to_state"] not in LIVE_STATES]
+        over = conflicts_over(open_conflicts, entries, leaving)
+        rows += [_closed(conflict) for conflict in over.iter_rows(named=True)]
     facts = {
         row["entry_id"]: row
         for row in entries.filter(
@@ -134,9 +139,11 @@ def build_plan(
                 continue
             # Two grounds for one question, a conflict opened and asked about for instance, are one question.
             waiting.add(asked)
-        row["action_id"] = identity.action_id(
-            f"{row['action']}:{row.get('recommendation_type') or ''}", row["entry_id"], other_id
-        )
+        # A pair may have several conflicts, of which an older one ends: each ends by an action of its own.
+        about = row.get("recommendation_type") or ""
+        if row["action"] == ActionType.CLOSE_CONFLICT:
+            about = row["conflict_id"]
+        row["action_id"] = identity.action_id(f"{row['action']}:{about}", row["entry_id"], other_id)
         planned.append(row)
     return schemas.PLAN.build(planned).sort("action", "entry_id", "other_entry_id", "action_id")
 
@@ -250,12 +257,22 @@ def _from_conflicts(conflicts: pl.DataFrame, open_conflicts: set[str]) -> list[d
             "severity": conflict["severity"],
         }
         if conflict["conflict_id"] not in open_conflicts:
-            rows.append(row | {"action": ActionType.OPEN_CONFLICT})
+            rows.append(row | {"action": ActionType.OPEN_CONFLICT, "conflict_id": conflict["conflict_id"]})
         # Whoever opens a conflict asks a person about it; one that waits already is left out by its id.
         rows.append(
             row | _question(RecommendationType.CONFLICT, Severity(conflict["severity"]), conflict["similarity"])
         )
     return rows
+
+
+def _closed(conflict: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "action": ActionType.CLOSE_CONFLICT,
+        "conflict_id": conflict["conflict_id"],
+        "entry_id": conflict["entry_id_l"],
+        "other_entry_id": conflict["entry_id_r"],
+        "reason": conflict["reason"],
+    }
 
 
 def _from_verdicts(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
@@ -313,4 +330,4 @@ def _asked(row: dict[str, Any]) -> dict[str, Any]:
     if row["action"] == ActionType.RECOMMEND:
         return row
     severity = Severity(row.get("severity") or Severity.MEDIUM)
-    return row | _question(_ASKED_AS[row["action"]], severity, row.get("similarity"))
+    return row | _question(_ASKED_AS[row["action"]], severity, row.get("similarity")) | {"conflict_id": None}

@@ -199,6 +199,8 @@ def entries_after(week: WeekData) -> pl.DataFrame:
         .agg(pl.col("use").sum().alias("given_use"))
     )
     in_conflict = pl.concat([week.conflicts["entry_id_l"], week.conflicts["entry_id_r"]]).unique()
+    closed = plan.filter(pl.col("action") == ActionType.CLOSE_CONFLICT)
+    released = pl.concat([closed["entry_id"], closed["other_entry_id"]]).unique()
     after = (
         states_after(week.entries, plan)
         .join(given, on="entry_id", how="left", maintain_order="left")
@@ -207,9 +209,10 @@ def entries_after(week: WeekData) -> pl.DataFrame:
             week.distinctiveness.select("entry_id", "distinctiveness"), on="entry_id", how="left", maintain_order="left"
         )
         .with_columns(
-            (pl.col("entry_id").is_in(in_conflict.implode()) | (pl.col("conflict_state") == ConflictState.OPEN)).alias(
-                "conflicted"
-            ),
+            (
+                pl.col("entry_id").is_in(in_conflict.implode())
+                | ((pl.col("conflict_state") == ConflictState.OPEN) & ~pl.col("entry_id").is_in(released.implode()))
+            ).alias("conflicted"),
             (pl.col("evidence_count") + pl.col("given_evidence").fill_null(0) > 0).alias("has_evidence"),
             (_use() + pl.col("given_use").fill_null(0)).alias("use"),
             *(

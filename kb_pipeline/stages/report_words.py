@@ -73,6 +73,8 @@ REASONS: dict[str, str] = {
     ReasonCode.MERGE_MODE_RECOMMEND: "The run only recommends, so a person decides on the merge.",
     ReasonCode.CONFLICTS_CONTRADICTION: "The two entries say opposite things about the same matter.",
     ReasonCode.CONFLICTS_VALUE_MISMATCH: "The two entries give different values for the same thing.",
+    ReasonCode.CONFLICTS_TEXT_CHANGED: "One of the two says another thing now, so the conflict is over.",
+    ReasonCode.CONFLICTS_SIDE_GONE: "One of the two is out of use now, so the conflict is over.",
 }
 """Reason code -> what it means."""
 
@@ -148,6 +150,7 @@ ACTIONS: dict[ActionType, str] = {
     ActionType.RETIRE: "entries retired",
     ActionType.MERGE: "duplicates merged into another entry",
     ActionType.OPEN_CONFLICT: "conflicts opened",
+    ActionType.CLOSE_CONFLICT: "conflicts ended by a change of one side",
     ActionType.RECOMMEND: "questions put to a person",
 }
 """Action -> what happened to so many."""

@@ -77,6 +77,7 @@ def test_a_change_beyond_the_limit_halts_before_anything_is_applied(large_change
     assert large_change.after_halt == large_change.before
     assert large_change.halted_run["status"] == "halted"
     assert "blast_radius" in large_change.halted_run["message"]
+    assert f"    {large_change.halted_run['message']}" in large_change.corpus.kb("runs").ok().out.splitlines()
 
 
 def test_a_halted_run_reports_what_it_would_have_done(large_change: LargeChange) -> None:

@@ -126,6 +126,16 @@ def test_a_past_week_under_another_policy_is_refused(two_ways: TwoWays) -> None:
     assert corpus.curate("--week", SECOND).code == 0
 
 
+def test_a_backfill_goes_on_where_the_last_one_ended(two_ways: TwoWays) -> None:
+    corpus = two_ways.backfilled
+    before = corpus.export("--full")
+    again = corpus.kb("backfill").ok()
+    assert [line[:10] for line in again.out.splitlines() if line.startswith("2026-")] == [THIRD]
+    assert corpus.export("--full") == before
+    further = corpus.kb("backfill", "--to", "2026-11-02", KB_NOW=IN_LATER_WEEKS).ok()
+    assert [line[:10] for line in further.out.splitlines() if line.startswith("2026-")] == ["2026-11-02"]
+
+
 def test_the_running_week_is_partial_and_completed_by_the_run_after_its_end(new_corpus: NewCorpus) -> None:
     corpus = new_corpus()
     copy = {"body": "The lock keeper answers on channel twelve only."}

@@ -23,7 +23,7 @@ ROWS: list[dict[str, Any]] = [
     {"id": "w", "created_at": "2026-01-01", "attempts": 30, "successes": 21, "retrievals": 5,
      "last_matched_at": "2026-03-01", "evidence": [{"ref": "e1"}]},
     {"id": "l", "created_at": "2026-01-02", "attempts": 12, "successes": 3, "retrievals": 7, "review_state": "approved",
-     "last_matched_at": "2026-05-01", "evidence": [{"ref": "e2"}, {"ref": "e3"}]},
+     "last_matched_at": "2026-05-01", "last_retrieved_at": "2026-04-01", "evidence": [{"ref": "e2"}, {"ref": "e3"}]},
     {"id": "x", "created_at": "2026-01-03", "evidence": [{"ref": "e3"}, {"ref": "e4"}]},
     {"id": "c", "created_at": "2026-01-04", "state": "candidate", "evidence": [{"ref": "e5"}]},
 ]  # fmt: skip
@@ -47,6 +47,7 @@ def test_a_merge_hands_on_statistics_and_evidence_and_nothing_else(loaded: Corpu
     assert (winner["attempts"], winner["successes"], winner["retrievals"]) == (42, 24, 12)
     assert refs(winner) == ["e1", "e2", "e3"]
     assert winner["last_matched_at"] == "2026-05-01T00:00:00Z"
+    assert winner["last_retrieved_at"] == "2026-04-01T00:00:00Z"
     # Approval is of a text, and this text was not approved.
     assert "review_state" not in winner
     assert (winner["state"], winner["state_changed_at"]) == ("active", before["w"]["state_changed_at"])
@@ -172,7 +173,8 @@ def test_a_conflict_that_is_open_is_not_opened_again(loaded: Corpus) -> None:
     # Another text is another conflict.
     loaded.load(ROWS[0] | {"body": "A new body", "updated_at": "2026-12-01"})
     loaded.curate(datetime(2026, 11, 30, tzinfo=UTC).date(), decided=decided)
-    assert loaded.count("conflicts") == 2
+    # Beside it a row says that the first is over.
+    assert loaded.count("conflicts") == 3
 
 
 def test_the_same_plan_under_another_run_is_applied_once(loaded: Corpus) -> None:

@@ -189,7 +189,7 @@ def test_directory_that_is_no_model_is_refused(tmp_path: Path) -> None:
     record = {"model_id": "x", "weights_sha256": weights_sha256(tmp_path), "merge": 0.9, "borderline": 0.8}
     (tmp_path / CALIBRATION_FILE).write_text(json.dumps(record), encoding="utf-8")
     with pytest.raises(EncoderError, match="not usable as a sentence-transformers model"):
-        load_encoder(str(tmp_path))
+        load_encoder(str(tmp_path)).encode(["a text"])
 
 
 def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,9 +198,11 @@ def test_missing_package_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> Non
         load_encoder("minilm")
 
 
-def test_importing_the_adapters_loads_no_heavy_library() -> None:
+def test_nothing_heavy_is_loaded_before_there_is_a_text_to_encode(tiny: Encoder, tiny_path: Path) -> None:
     code = (
         "import sys, kb_pipeline.adapters.encoder, kb_pipeline.adapters.secrets, kb_pipeline.adapters.judges\n"
+        f"encoder = kb_pipeline.adapters.encoder.load_encoder({str(tiny_path)!r})\n"
+        f"assert encoder.fingerprint == {tiny.fingerprint!r}\n"
         "heavy = {'torch', 'transformers', 'sentence_transformers', 'anthropic', 'detect_secrets'}\n"
         "print(sorted(heavy & set(sys.modules)))"
     )

@@ -253,6 +253,41 @@ def test_a_conflict_is_undone_from_either_side(loaded: Corpus, side: str) -> Non
     assert load_open_conflicts(loaded.database, loaded.open(NEXT_WEEK)).is_empty()
 
 
+def test_a_conflict_ends_with_the_entry_and_comes_back_with_it(loaded: Corpus) -> None:
+    first = loaded.curate(decided=Decisions(conflicts=(("w", "y"),)))
+    second = loaded.curate(NEXT_WEEK, decided=Decisions(retire=("y",)))
+    assert loaded.rows()["w"]["conflict_state"] == loaded.rows()["y"]["conflict_state"] == "none"
+    assert loaded.projections_are_true()
+    history = "SELECT status, reason, run_id FROM conflicts WHERE corpus = $1 ORDER BY change_id"
+    assert loaded.database.read(history, (loaded.name,)).rows() == [
+        ("open", "conflicts.contradiction", first.run_id),
+        ("resolved", "conflicts.side_gone", second.run_id),
+    ]
+    roll_back_entry(loaded.database, second.run_id, "y", actor="ann")
+    assert loaded.rows()["w"]["conflict_state"] == loaded.rows()["y"]["conflict_state"] == "open"
+    assert loaded.projections_are_true()
+    # What a person brought back is not closed again, and is still the conflict that it was.
+    third = loaded.open(THIRD_WEEK)
+    assert loaded.plan(third, Decisions())[1].is_empty()
+    assert load_open_conflicts(loaded.database, third).height == 1
+
+
+def test_a_conflict_ends_when_a_text_changes(loaded: Corpus) -> None:
+    loaded.curate(decided=Decisions(conflicts=(("w", "y"),)))
+    loaded.load(
+        {"id": "y", "body": "It says something else now.", "created_at": "2026-01-04", "updated_at": "2026-11-25"}
+    )
+    second = loaded.curate(NEXT_WEEK, decided=Decisions(conflicts=(("w", "y"),)))
+    assert loaded.rows()["w"]["conflict_state"] == loaded.rows()["y"]["conflict_state"] == "open"
+    history = "SELECT status, reason, run_id = $2 FROM conflicts WHERE corpus = $1 ORDER BY change_id, status"
+    assert loaded.database.read(history, (loaded.name, second.run_id)).rows() == [
+        ("open", "conflicts.contradiction", False),
+        ("open", "conflicts.contradiction", True),
+        ("resolved", "conflicts.text_changed", True),
+    ]
+    assert load_open_conflicts(loaded.database, loaded.open(THIRD_WEEK)).height == 1
+
+
 def test_an_entry_on_which_a_later_run_built_is_refused(loaded: Corpus) -> None:
     first = loaded.curate(decided=Decisions(merges={"l": "w"}, retire=("y",)))
     second = loaded.curate(NEXT_WEEK, decided=Decisions(merges={"w": "x"}, unsure=(("x", "w"),)))

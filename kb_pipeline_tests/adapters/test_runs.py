@@ -13,6 +13,7 @@ from kb_pipeline.adapters.runs import (
     close_run,
     default_week,
     first_entry_week,
+    first_undone_week,
     latest_run,
     list_runs,
     load_counts,
@@ -146,6 +147,22 @@ def test_another_policy_for_a_week_that_changed_something_is_refused(loaded: Cor
         loaded.open(WEEK, policy="other")
     roll_back_run(loaded.database, first.run_id, actor="ann")
     assert loaded.open(WEEK, policy="other").rerun_of is None
+
+
+def test_another_policy_after_a_run_that_only_opened_a_conflict_is_refused(loaded: Corpus) -> None:
+    first = loaded.curate(WEEK, decided=Decisions(conflicts=(("a", "b"),)))
+    with pytest.raises(WeekError, match=f"run {first.run_id}, 1 actions.*kb rollback {first.run_id}"):
+        loaded.open(WEEK, policy="other")
+
+
+def test_the_first_week_that_is_not_done(loaded: Corpus) -> None:
+    first = first_undone_week(loaded.database, loaded.name)
+    assert first == first_entry_week(loaded.database, loaded.name)
+    loaded.curate(WEEK)
+    assert first_undone_week(loaded.database, loaded.name) == NEXT_WEEK
+    run = loaded.curate(NEXT_WEEK)
+    roll_back_run(loaded.database, run.run_id, actor="ann")
+    assert first_undone_week(loaded.database, loaded.name) == NEXT_WEEK
 
 
 def test_another_policy_after_a_run_that_changed_nothing_is_taken(loaded: Corpus) -> None:

@@ -172,7 +172,7 @@ class Corpus:
             ),
             conflicts,
             queue=load_queue(self.database, run),
-            open_conflicts=set(load_open_conflicts(self.database, run)["conflict_id"]),
+            open_conflicts=load_open_conflicts(self.database, run),
             admit_to="active",
             rule_keys={code.value: key for code, key in (gate_rules.RULE_KEYS | retire_rules.RULE_KEYS).items()},
             mode=run.mode,

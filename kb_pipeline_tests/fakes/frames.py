@@ -48,6 +48,7 @@ _PLAIN: dict[str, dict[str, Any]] = {
     "conflict_records": {
         "conflict_type": "contradiction", "severity": "high", "similarity": 0.9,
         "reason": "conflicts.contradiction", "judge": "rule", "explanation": None,
+        "content_hash_l": "text l", "content_hash_r": "text r",
     },
     "curation_plan": {"rule": "judge.name", "content_hash": "h"},
     "review_queue": {

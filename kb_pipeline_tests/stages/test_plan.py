@@ -27,6 +27,12 @@ ENTRIES = entries(
 RULE_KEYS = {code.value: key for code, key in (gates.RULE_KEYS | retire.RULE_KEYS).items()}
 
 
+def of_texts(conflict: dict[str, Any]) -> dict[str, Any]:
+    """A conflict of the texts as they stand, unless it names others."""
+    texts = dict(ENTRIES.select("entry_id", "content_hash").iter_rows())
+    return {f"content_hash_{side}": texts[conflict[f"entry_id_{side}"]] for side in "lr"} | conflict
+
+
 def plan(
     case: dict[str, Any], mode: Mode = Mode.APPLY, identity: PlanIdentity = IDENTITY, found: pl.DataFrame = ENTRIES
 ) -> pl.DataFrame:
@@ -38,9 +44,9 @@ def plan(
         frame(schemas.RETIREMENT, case.get("retirement", [])),
         frame(schemas.VERDICTS, case.get("verdicts", [])),
         frame(schemas.MERGES, case.get("merges", [])),
-        frame(schemas.CONFLICTS, case.get("conflicts", [])),
+        frame(schemas.CONFLICTS, map(of_texts, case.get("conflicts", []))),
         queue=queue if isinstance(queue, pl.DataFrame) else frame(schemas.QUEUE, queue),
-        open_conflicts=set(case.get("open_conflicts", [])),
+        open_conflicts=frame(schemas.CONFLICTS, map(of_texts, case.get("open_conflicts", []))),
         admit_to="active",
         rule_keys=RULE_KEYS,
         mode=mode,

@@ -219,8 +219,8 @@ PLAN = [
 ]
 
 CONFLICTS = [
-    {"conflict_id": "conf_a", "conflict_type": "contradiction", "severity": "high", "entry_id_l": "e03", "entry_id_r": "e04", "similarity": 0.9512, "reason": "conflicts.contradiction", "judge": "rule", "explanation": "'runs' against 'does not run'"},
-    {"conflict_id": "conf_b", "conflict_type": "value_mismatch", "severity": "medium", "entry_id_l": "e05", "entry_id_r": "e06", "similarity": None, "reason": "conflicts.value_mismatch", "judge": "", "explanation": "2 against 3"},
+    {"conflict_id": "conf_a", "conflict_type": "contradiction", "severity": "high", "entry_id_l": "e03", "entry_id_r": "e04", "content_hash_l": "h", "content_hash_r": "h", "similarity": 0.9512, "reason": "conflicts.contradiction", "judge": "rule", "explanation": "'runs' against 'does not run'"},
+    {"conflict_id": "conf_b", "conflict_type": "value_mismatch", "severity": "medium", "entry_id_l": "e05", "entry_id_r": "e06", "content_hash_l": "h", "content_hash_r": "h", "similarity": None, "reason": "conflicts.value_mismatch", "judge": "", "explanation": "2 against 3"},
 ]  # fmt: skip
 
 

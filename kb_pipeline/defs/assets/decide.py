@@ -24,6 +24,8 @@ RULE_KEYS: dict[str, str] = {
     **{code.value: key for code, key in retire.RULE_KEYS.items()},
     ReasonCode.CONFLICTS_CONTRADICTION.value: conflicts.RULE_KEY,
     ReasonCode.CONFLICTS_VALUE_MISMATCH.value: conflicts.RULE_KEY,
+    ReasonCode.CONFLICTS_TEXT_CHANGED.value: conflicts.RULE_KEY,
+    ReasonCode.CONFLICTS_SIDE_GONE.value: conflicts.RULE_KEY,
     ReasonCode.MERGE_CHAIN.value: merge.RULE_KEY,
     ReasonCode.MERGE_SPECIFICS_DIFFER.value: merge.RULE_KEY,
 }
@@ -103,7 +105,7 @@ def curation_plan(
         merge_plan,
         conflict_records,
         queue=still_waiting(load_queue(database, run), knowledge_entries),
-        open_conflicts=set(load_open_conflicts(database, run)["conflict_id"]),
+        open_conflicts=load_open_conflicts(database, run),
         admit_to=policy.gates.admit_to,
         rule_keys=RULE_KEYS,
         mode=Mode(run.mode),
