@@ -41,7 +41,7 @@ definitions: $(STAMP) ## what Dagster loads
 	@"$(BIN)/dagster" definitions validate -w workspace.yaml
 
 unit: $(STAMP) ## the tests
-	@"$(BIN)/python" -m pytest
+	@"$(BIN)/python" -m pytest --numprocesses auto
 
 docs: $(STAMP) ## write the generated pages (docs/policies.md)
 	@"$(BIN)/python" -m kb_pipeline.commands.policy_page docs/policies.md

@@ -14,15 +14,31 @@ import uuid
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
+from xdist.scheduler import LoadScopeScheduling
 
 from kb_pipeline.adapters.database_url import connect, with_database
 from kb_pipeline.adapters.migrations import migrate
 from kb_pipeline.adapters.postgres_server import EmbeddedPostgres
 from kb_pipeline_tests.fakes.house import House
 from kb_pipeline_tests.fakes.tiny_encoder import build_tiny_model
+
+
+class _ByFile(LoadScopeScheduling):
+    """Tests of one file share what they set up, so one process runs them; and one runs all about the sample's weeks."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = Path(nodeid.partition("::")[0])
+        return "sample" if path.name.startswith("test_sample_") and path.parent.name == "acceptance" else str(path)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> _ByFile:
+    """How tests are dealt out to processes (pytest --numprocesses)."""
+    return _ByFile(config, log)
 
 
 @pytest.fixture(autouse=True)

@@ -105,7 +105,8 @@ def retrieval(entry: dict[str, Any], conflicts: list[dict[str, Any]], *, now: da
         conflicts: other and severity of each conflict that it stands in and that is open.
         now: the clock.
     """
-    against, beside = [], []
+    against: list[str] = []
+    beside: list[str] = []
     if entry["state"] != State.ACTIVE:
         against.append(f"its state is {entry['state']}")
     for conflict in conflicts:

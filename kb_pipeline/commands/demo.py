@@ -25,7 +25,7 @@ _MOST_WEEKS = 60
 @click.option("--corpus", help="Name of the corpus, else the file's name, or 'sample'.")
 @run_options
 @click.pass_context
-def demo(context: click.Context, file: Path | None, corpus: str | None, **asked: Any) -> None:
+def demo(context: click.Context, /, file: Path | None, corpus: str | None, **asked: Any) -> None:
     """Import the bundled sample (or --file) and curate its weeks in order. Safe to repeat: done weeks are not redone."""
     from kb_pipeline.commands.curate import backfill
     from kb_pipeline.commands.entries import import_

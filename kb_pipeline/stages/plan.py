@@ -9,6 +9,7 @@ person about the rest. In mode ``recommend`` nothing changes state: every change
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -16,7 +17,6 @@ from typing import Any
 import polars as pl
 
 from kb_pipeline import schemas
-from kb_pipeline.stages.conflicts import conflicts_over
 from kb_pipeline.vocabulary import (
     LIVE_STATES,
     ActionType,
@@ -76,7 +76,8 @@ def build_plan(
     conflicts: pl.DataFrame,
     *,
     queue: pl.DataFrame,
-    open_conflicts: pl.DataFrame,
+    open_conflicts: set[str],
+    conflicts_over: Callable[[list[str]], pl.DataFrame],
     admit_to: str,
     rule_keys: dict[str, str],
     mode: Mode,
@@ -92,7 +93,9 @@ def build_plan(
         merges: MERGES.
         conflicts: CONFLICTS.
         queue: QUEUE as it stood before the run: what waits already is not asked again.
-        open_conflicts: CONFLICTS that are open already.
+        open_conflicts: ids of conflicts that are open already.
+        conflicts_over: which of these are over (columns conflict_id, entry_id_l, entry_id_r, reason), given the ids of
+            the entries that this run takes out of the live states.
         admit_to: state of an admitted candidate.
         rule_keys: reason code -> policy key of its rule.
         mode: whether changes are made or asked.
@@ -104,7 +107,7 @@ def build_plan(
         *from_gates,
         *_from_retirement(retirement, strengthened),
         *_from_merges(merges),
-        *_from_conflicts(conflicts, set(open_conflicts["conflict_id"])),
+        *_from_conflicts(conflicts, open_conflicts),
         *_from_verdicts(verdicts),
         *_from_texts(entries),
     ]
@@ -112,8 +115,7 @@ def build_plan(
         rows = [_asked(row) for row in rows]
     else:
         leaving = [row["entry_id"] for row in rows if row.get("to_state") and row["to_state"] not in LIVE_STATES]
-        over = conflicts_over(open_conflicts, entries, leaving)
-        rows += [_closed(conflict) for conflict in over.iter_rows(named=True)]
+        rows += [_closed(conflict) for conflict in conflicts_over(leaving).iter_rows(named=True)]
     facts = {
         row["entry_id"]: row
         for row in entries.filter(
@@ -139,10 +141,8 @@ def build_plan(
                 continue
             # Two grounds for one question, a conflict opened and asked about for instance, are one question.
             waiting.add(asked)
-        # A pair may have several conflicts, of which an older one ends: each ends by an action of its own.
-        about = row.get("recommendation_type") or ""
-        if row["action"] == ActionType.CLOSE_CONFLICT:
-            about = row["conflict_id"]
+        # A pair may have several conflicts: each is opened and ended by an action of its own.
+        about = row.get("conflict_id") or row.get("recommendation_type") or ""
         row["action_id"] = identity.action_id(f"{row['action']}:{about}", row["entry_id"], other_id)
         planned.append(row)
     return schemas.PLAN.build(planned).sort("action", "entry_id", "other_entry_id", "action_id")
@@ -245,7 +245,7 @@ def _from_merges(merges: pl.DataFrame) -> list[dict[str, Any]]:
 
 def _from_conflicts(conflicts: pl.DataFrame, open_conflicts: set[str]) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = []
-    for conflict in conflicts.iter_rows(named=True):
+    for conflict in conflicts.sort("conflict_id").iter_rows(named=True):
         row = {
             "entry_id": conflict["entry_id_l"],
             "other_entry_id": conflict["entry_id_r"],

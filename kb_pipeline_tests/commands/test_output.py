@@ -51,6 +51,17 @@ def test_rejected_rows_are_told_and_written_and_the_rest_goes_on(house: House, t
     ]
 
 
+def test_a_demo_of_a_file_curates_what_is_right_and_ends_as_the_import_did(house: House, tmp_path: Path) -> None:
+    corpus = house.corpus("partly-shown")
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"id": "good", "kind": "fact", "body": "The quay is dry.", "created_at": "2026-10-28"}\n{\n')
+    done = corpus.kb("demo", "--file", rows, "--out", tmp_path / "reports", "--actor", "ida")
+    assert done.code == 3 and "rows.jsonl:2:" in done.err
+    assert "looked at     1 entry" in done.out
+    assert (tmp_path / "reports/partly-shown/2026-10-26/health-report.html").is_file()
+    assert [run["actor_id"] for run in corpus.runs()] == ["ida"]
+
+
 def test_a_run_prints_one_screen(curated: Curated) -> None:
     lines = curated.done.out.splitlines()
     assert lines[0].startswith("bridge, week of 2026-10-26: ok. Done: 2 entries changed state")
@@ -84,7 +95,11 @@ def test_runs_as_json_have_the_promised_keys_newest_first(curated: Curated) -> N
     assert (first["status"], first["updated_count"], first["counts"]["entries"]) == ("ok", 2, 6)
     assert {run["run_id"] for run in curated.house.kb("runs", "--json").ok().json} >= {first["run_id"]}
     plain = curated.corpus.kb("runs").ok().out
-    assert len(plain.splitlines()) == len(listed) and first["run_id"] in plain
+    # A line for each run, and under one that did not end well what happened.
+    assert [line.split()[0] for line in plain.splitlines() if line[0] != " "] == [run["run_id"] for run in listed]
+    assert [line.strip() for line in plain.splitlines() if line[0] == " "] == [
+        run["message"] for run in listed if run["message"]
+    ]
 
 
 def test_pairs_have_exactly_the_promised_keys(curated: Curated) -> None:

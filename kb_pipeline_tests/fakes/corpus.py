@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from kb_pipeline.adapters.runs import Run, open_run
 from kb_pipeline.adapters.snapshots import load_entries, load_open_conflicts, load_queue
 from kb_pipeline.stages import gates as gate_rules
 from kb_pipeline.stages import retire as retire_rules
-from kb_pipeline.stages.conflicts import record_conflicts
+from kb_pipeline.stages.conflicts import conflicts_over, record_conflicts
 from kb_pipeline.stages.plan import PlanIdentity, build_plan, recommendation_id
 from kb_pipeline.vocabulary import Mode, RunStatus
 from kb_pipeline_tests.fakes.frames import frame
@@ -156,6 +157,7 @@ class Corpus:
             ),
             *(close | {"entry_id": entry, "nearest_id": near} for entry, near in decided.strengthen.items()),
         ]
+        is_open = load_open_conflicts(self.database, run)
         stale = {"retire_reasons": ["retire.stale"], "retire_decision": "retire"}
         made = build_plan(
             PlanIdentity(run.corpus, run.week, run.as_of, run.policy_fingerprint, run.epoch),
@@ -172,7 +174,8 @@ class Corpus:
             ),
             conflicts,
             queue=load_queue(self.database, run),
-            open_conflicts=load_open_conflicts(self.database, run),
+            open_conflicts=set(is_open["conflict_id"]),
+            conflicts_over=partial(conflicts_over, is_open, found),
             admit_to="active",
             rule_keys={code.value: key for code, key in (gate_rules.RULE_KEYS | retire_rules.RULE_KEYS).items()},
             mode=run.mode,

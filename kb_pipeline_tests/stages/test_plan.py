@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import date, timedelta
+from functools import partial
 from typing import Any
 
 import polars as pl
@@ -37,6 +38,7 @@ def plan(
     case: dict[str, Any], mode: Mode = Mode.APPLY, identity: PlanIdentity = IDENTITY, found: pl.DataFrame = ENTRIES
 ) -> pl.DataFrame:
     queue = case.get("queue", [])
+    is_open = frame(schemas.CONFLICTS, map(of_texts, case.get("open_conflicts", [])))
     return build_plan(
         identity,
         found,
@@ -46,7 +48,8 @@ def plan(
         frame(schemas.MERGES, case.get("merges", [])),
         frame(schemas.CONFLICTS, map(of_texts, case.get("conflicts", []))),
         queue=queue if isinstance(queue, pl.DataFrame) else frame(schemas.QUEUE, queue),
-        open_conflicts=frame(schemas.CONFLICTS, map(of_texts, case.get("open_conflicts", []))),
+        open_conflicts=set(is_open["conflict_id"]),
+        conflicts_over=partial(conflicts.conflicts_over, is_open, found),
         admit_to="active",
         rule_keys=RULE_KEYS,
         mode=mode,

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
+from functools import partial
 
 import dagster as dg
 import polars as pl
@@ -96,6 +97,7 @@ def curation_plan(
     """Every action of the run, before anything is applied. What fails a check here is never applied."""
     step = step_of(context, knowledge_base, curation)
     policy, database, run = step.policy, step.database, step.run
+    is_open = load_open_conflicts(database, run)
     plan = build_plan(
         PlanIdentity(step.corpus, step.week, run.as_of, run.policy_fingerprint, run.epoch),
         knowledge_entries,
@@ -105,7 +107,8 @@ def curation_plan(
         merge_plan,
         conflict_records,
         queue=still_waiting(load_queue(database, run), knowledge_entries),
-        open_conflicts=load_open_conflicts(database, run),
+        open_conflicts=set(is_open["conflict_id"]),
+        conflicts_over=partial(conflicts.conflicts_over, is_open, knowledge_entries),
         admit_to=policy.gates.admit_to,
         rule_keys=RULE_KEYS,
         mode=Mode(run.mode),
