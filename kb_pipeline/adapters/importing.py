@@ -141,12 +141,14 @@ def last_complete_week(now: datetime) -> datetime:
 def _known(cursor: Cursor, corpus: str, entry_ids: list[str], change_id: int) -> dict[str, Known]:
     cursor.execute(
         """
+        -- The entries first: of a corpus that this transaction fills, statistics know nothing, and a planner that takes
+        -- it for empty would look every version of it up among the ids.
+        WITH e AS MATERIALIZED (SELECT * FROM entries WHERE corpus = %s AND entry_id = ANY (%s))
         SELECT e.entry_id, e.version_number, v.version_hash, v.evidence_hash, coalesce(v.imported_state, 'active'),
                e.state, e.state_changed_at, e.last_matched_at, e.last_retrieved_at, e.attempts, e.successes,
                e.retrievals, coalesce(v.imported_attempts, 0), coalesce(v.imported_successes, 0),
                coalesce(v.imported_retrievals, 0)
-        FROM entries e JOIN entry_versions v USING (corpus, entry_id, version_number)
-        WHERE e.corpus = %s AND e.entry_id = ANY (%s)
+        FROM e JOIN entry_versions v USING (corpus, entry_id, version_number)
         """,
         (corpus, entry_ids),
     )
