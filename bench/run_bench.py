@@ -161,7 +161,7 @@ def measure_apart(name: str, vectors_path: Path, pairs_path: Path, options: argp
     threads = {key: str(options.threads) for key in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS")}
     command = [sys.executable, __file__, "--child", name, "--vectors", str(vectors_path), "--pairs", str(pairs_path)]
     command += ["--threshold", str(options.threshold), "--clock", options.clock, "--threads", str(options.threads)]
-    environment = {**os.environ, **threads, "OMP_WAIT_POLICY": "passive"}
+    environment = {**os.environ, **threads}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     if done.returncode:
         raise SystemExit(f"{name} failed:\n{done.stderr}")

@@ -29,7 +29,7 @@ from kb_pipeline.vocabulary import Band, Kind, ReasonCode, Verdict
 PROMPT_VERSION = "pair-1"
 """Part of a judge's fingerprint: changes whenever the wording or the reply's shape changes."""
 
-RULE_VERSION = "rules-1"
+RULE_VERSION = "rules-2"
 """Part of the rule judge's fingerprint: changes whenever a rule for pairs may decide otherwise."""
 
 RULE_JUDGE = "rule"

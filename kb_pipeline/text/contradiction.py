@@ -224,7 +224,7 @@ def _negation_clash(left: list[str], right: list[str]) -> Clash | None:
         return None
     more = len(places_l) - len(places_r)
     if words_l == words_r:
-        is_clash = more == 0 or _turns(left if more > 0 else right, abs(more))
+        is_clash = _is_elsewhere(places_l, places_r) if more == 0 else _turns(left if more > 0 else right, abs(more))
     elif more == 1 and not places_r:
         is_clash = _is_statement(left) and _covers(words_l, words_r)
     elif more == -1 and not places_l:
@@ -232,6 +232,15 @@ def _negation_clash(left: list[str], right: list[str]) -> Clash | None:
     else:
         is_clash = False
     return Clash(False, False, _around(left, 1, 11), _around(right, 1, 11), 0) if is_clash else None
+
+
+def _is_elsewhere(places_l: list[int], places_r: list[int]) -> bool:
+    """Whether as many negations at other places say the opposite.
+
+    Not where the whole is denied on one side and a condition on the other: "Do not lock what is shared" and "Lock what
+    is not shared" complete each other.
+    """
+    return (0 in places_l) == (0 in places_r)
 
 
 def _turns(denial: list[str], more: int) -> bool:

@@ -381,12 +381,9 @@ def week_frames(**changes: Any) -> WeekFrames:
 
 def empty_week() -> WeekFrames:
     """A week in which the corpus holds nothing."""
+    parts = ("verdicts", "merges", "conflicts", "plan", "queue")
     none = {
-        "verdicts": schemas.VERDICTS.empty(),
-        "merges": schemas.MERGES.empty(),
-        "conflicts": schemas.CONFLICTS.empty(),
-        "plan": schemas.PLAN.empty(),
-        "queue": schemas.QUEUE.empty(),
+        **{name: getattr(schemas, name.upper()).empty() for name in parts},
         "trend": pl.DataFrame(schema=TREND_SCHEMA),
         "checks": (),
         "not_looked_at": {},
@@ -397,10 +394,6 @@ def empty_week() -> WeekFrames:
 
 def with_status(status: str, **header: Any) -> WeekFrames:
     """The example week with another end."""
-    checks = CHECKS
-    if status == "halted":
-        checks = (
-            *CHECKS[:1],
-            CheckLine("blast_radius", False, True, "harbor: 3 of 18 active entries would change, 2 are allowed"),
-        )
+    failed = CheckLine("blast_radius", False, True, "harbor: 3 of 18 active entries would change, 2 are allowed")
+    checks = (*CHECKS[:1], failed) if status == "halted" else CHECKS
     return week_frames(header=replace(HEADER, status=status, **header), checks=checks)
