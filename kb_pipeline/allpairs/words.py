@@ -28,7 +28,7 @@ from kb_pipeline.errors import VectorError
 
 Float64s = npt.NDArray[np.float64]
 
-COMMON_WORDS = 128
+COMMON_WORDS = 32
 """Words of a large block that are kept apart."""
 FEWEST_ROWS = 2000
 """Blocks below it are multiplied as they are."""
@@ -39,6 +39,8 @@ TASK_PRODUCTS = 3_000_000
 TASK_ROWS = 512
 _MARGIN = 1e-9
 """More than the rounding error of a float64 dot product of two unit rows of some ten thousand words."""
+_SHORT_MARGIN = 1e-4
+"""More than that of a float32 dot product over the common words."""
 
 
 class Neighbours(NamedTuple):
@@ -142,6 +144,7 @@ class _Span:
             place = np.isin(rows.indices, common)
             lengths = np.concatenate([[0], np.cumsum(~place)])[rows.indptr]
             self.rare = sparse.csr_array((rows.data[~place], rows.indices[~place], lengths), shape=rows.shape)
+        self.short = self.common.astype(np.float32)
         self.common_norms = np.sqrt(np.einsum("ij,ij->i", self.common, self.common))
         self.commonplace = np.flatnonzero(self.common_norms >= min_similarity - _MARGIN)
         self.columns = self.rare.T.tocsr()
@@ -191,9 +194,9 @@ class _Span:
             return
         for start in range(0, len(self.commonplace), 4096):
             others = self.commonplace[start : start + 4096]
-            products = self.common[mine] @ self.common[others].T
-            i, j = np.nonzero(products >= self.min_similarity - _MARGIN)
-            yield Neighbours(mine[i], others[j], np.minimum(products[i, j], 1.0))
+            near = self.short[mine] @ self.short[others].T >= self.min_similarity - _SHORT_MARGIN
+            i, j = np.divmod(np.flatnonzero(near), len(others))
+            yield self._whole(mine[i], others[j], np.zeros(len(i)))
 
     def _nearest(self, row: Int64s, other: Int64s, similarity: Float64s) -> Neighbours:
         """The most similar ones of each row; a pair that was found in both ways counts once, at its whole similarity."""
