@@ -210,6 +210,7 @@ PAIRS = FrameSchema(
         "entry_id_r": _id("the larger id"),
         "similarity": Column(pl.Float64, "best cosine of any two windows", nullable=True),
         "band": Column(pl.String, "exact, merge, borderline or lexical"),
+        "word_similarity": Column(pl.Float64, "TF-IDF cosine of the words of a lexical pair", nullable=True),
     },
     key=("entry_id_l", "entry_id_r"),
 )

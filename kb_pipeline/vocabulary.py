@@ -272,6 +272,8 @@ class ReasonCode(StrEnum):
     JUDGE_SUBSET = "judge.subset"
     JUDGE_SPECIFICS_DIFFER = "judge.specifics_differ"
     JUDGE_RESIDUE = "judge.residue"
+    JUDGE_FAR_APART = "judge.far_apart"
+    JUDGE_QUEUE_FULL = "judge.queue_full"
     JUDGE_SAME_RULE = "judge.same_rule"
     JUDGE_DISTINCT = "judge.distinct"
     JUDGE_LOW_CONFIDENCE = "judge.low_confidence"

@@ -99,6 +99,38 @@ class _MostSimilar:
         return sorted_block([held])
 
 
+def owner_similarities(vectors: Float32s, owner: Int64s, left: Int64s, right: Int64s) -> Float32s:
+    """The best cosine of any two windows of each pair of owners: float32 [P], NaN where one of them has no window.
+
+    Args:
+        vectors: float32 [N, d], unit rows.
+        owner: int64 [N], ascending.
+        left: int64 [P], owners on one side.
+        right: int64 [P], owners on the other side.
+    """
+    first_left, first_right = np.searchsorted(owner, left), np.searchsorted(owner, right)
+    right_counts = np.searchsorted(owner, right, "right") - first_right
+    window_pairs = (np.searchsorted(owner, left, "right") - first_left) * right_counts
+    best = np.full(len(left), np.nan, np.float32)
+    seen = np.flatnonzero(window_pairs)
+    ends = np.cumsum(window_pairs[seen])
+    scorer = ExactScorer(vectors, -1.0)
+    start = 0
+    while start < len(seen):
+        before = ends[start - 1] if start else 0
+        stop = max(start + 1, int(np.searchsorted(ends, before + LISTED_PAIRS, "right")))
+        chosen = seen[start:stop]
+        starts = np.append(before, ends[start : stop - 1]) - before
+        pair = np.repeat(chosen, window_pairs[chosen])
+        place = np.arange(len(pair)) - np.repeat(starts, window_pairs[chosen])
+        found = scorer.similarity(
+            first_left[pair] + place // right_counts[pair], first_right[pair] + place % right_counts[pair]
+        )
+        best[chosen] = np.maximum.reduceat(found, starts)
+        start = stop
+    return best
+
+
 def best_of_owners(pairs: PairBlock, owner: Int64s, *, one_row_each: bool) -> PairBlock:
     """The most similar pair of rows for each pair of owners.
 

@@ -122,6 +122,25 @@ class DedupPolicy(Section):
     max_pairs: Annotated[
         int, Field(ge=1, description="at most so many pairs are kept; the report says how many fell off")
     ]
+    word_neighbours: Annotated[
+        int,
+        Field(
+            ge=0,
+            le=100,
+            description="an entry also finds so many others by shared words, the nearest (band `lexical`); 0: none",
+        ),
+    ]
+    min_word_similarity: Annotated[float, Field(gt=0, le=1, description="and only from this TF-IDF cosine on")]
+    min_word_question_score: Annotated[
+        Share,
+        Field(
+            description="a pair found by words that no judge settles becomes a question if the mean of its similarity and "
+            "its word similarity is at least this; below, both entries stay"
+        ),
+    ]
+    max_word_questions: Annotated[
+        Count, Field(description="and at most so many for every hundred active entries of a tenant, the best ones")
+    ]
 
 
 class JudgePolicy(Section):
@@ -137,7 +156,9 @@ class JudgePolicy(Section):
     timeout_seconds: Annotated[float, Field(gt=0, le=3600, description="patience with one call")]
     max_retries: Annotated[int, Field(ge=0, le=10, description="repeats of a call that failed in passing")]
     max_calls: Annotated[Count, Field(description="K7: so many pairs of the merge band are asked about in a run")]
-    max_borderline_calls: Annotated[Count, Field(description="K8: so many borderline pairs are asked about in a run")]
+    max_borderline_calls: Annotated[
+        Count, Field(description="K8: so many borderline pairs are asked about in a run, then those found by words")
+    ]
     max_tokens: Annotated[
         int | None, Field(ge=1, description="no pair is asked about after so many tokens of a run; null: no limit")
     ]

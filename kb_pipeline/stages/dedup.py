@@ -1,10 +1,11 @@
 """Duplicate candidates (K6-K8, X0): which pairs of active entries may say the same.
 
-Two signals, both within one scope, kind and state only:
+Three signals, all within one scope, kind and state only:
 
 - equal merge keys (ordered canonical sequence and specifics ledger), found by hash. A group of n equal texts gives n - 1
-  pairs with its smallest id, and only that one goes on to the second signal, so that clones do not explode.
+  pairs with its smallest id, and only that one goes on to the other signals, so that clones do not explode.
 - cosine of the vectors, by the all-pairs engine: band ``merge`` from the model's merge threshold, else ``borderline``.
+- shared words (dedup_words): band ``lexical``, for pairs that the other two did not find.
 
 Entries marked keep_distinct are never candidates; they are counted as shielded.
 """
@@ -18,8 +19,9 @@ import numpy.typing as npt
 import polars as pl
 
 from kb_pipeline import schemas
-from kb_pipeline.allpairs.candidates import duplicate_candidates
+from kb_pipeline.allpairs.candidates import duplicate_candidates, owner_similarities
 from kb_pipeline.policy.model import DedupPolicy, Thresholds
+from kb_pipeline.stages.dedup_words import pairs_by_words
 from kb_pipeline.vocabulary import Band, State
 
 
@@ -96,21 +98,28 @@ def find_duplicates(
         .otherwise(pl.lit(Band.BORDERLINE.value))
         .alias("band")
     )
-    equal = exact.with_columns(
-        pl.Series("similarity", _best_windows(vectors, owner, exact["l"].to_list(), exact["r"].to_list()), pl.Float64),
-        pl.lit(Band.EXACT.value).alias("band"),
+    by_words, cut_count = pairs_by_words(entries, representatives, close.select("l", "r"), policy)
+    rest = pl.concat([exact.with_columns(word_similarity=pl.lit(None, pl.Float64)), by_words]).with_columns(
+        band=pl.when(pl.col("word_similarity").is_null())
+        .then(pl.lit(Band.EXACT.value))
+        .otherwise(pl.lit(Band.LEXICAL.value))
     )
+    cosines = pl.Series(owner_similarities(vectors, owner, rest["l"].to_numpy(), rest["r"].to_numpy()))
+    columns = {"l": pl.Int64, "r": pl.Int64, "similarity": pl.Float64, "band": pl.String, "word_similarity": pl.Float64}
+    parts = (
+        rest.with_columns(cosines.fill_nan(None).alias("similarity")),
+        close.with_columns(word_similarity=pl.lit(None, pl.Float64)),
+    )
+    found_pairs = pl.concat([part.select(pl.col(name).cast(kind) for name, kind in columns.items()) for part in parts])
+    found_pairs = found_pairs.sort("l", "r")
     ids = entries["entry_id"]
-    columns = ["l", "r", "similarity", "band"]
-    both = pl.concat(
-        [part.select(columns).cast({"l": pl.Int64, "r": pl.Int64, "similarity": pl.Float64}) for part in (equal, close)]
-    ).sort("l", "r")
-    pairs = both.select(
-        ids.gather(both["l"]).alias("entry_id_l"),
-        ids.gather(both["r"]).alias("entry_id_r"),
+    pairs = found_pairs.select(
+        ids.gather(found_pairs["l"]).alias("entry_id_l"),
+        ids.gather(found_pairs["r"]).alias("entry_id_r"),
         # float32 noise in the last digits would make equal runs look different on another machine
         pl.col("similarity").clip(-1.0, 1.0).round(5),
         "band",
+        pl.col("word_similarity").round(5),
     )
     seen = np.zeros(entries.height, dtype=bool)
     seen[owner] = True
@@ -118,26 +127,7 @@ def find_duplicates(
         pairs=schemas.PAIRS.select(pairs),
         searched_count=representatives.height,
         shielded_count=shielded_count,
-        dropped_count=found.dropped_count,
+        dropped_count=found.dropped_count + cut_count,
         unseen_count=int((~seen[eligible["row"].to_numpy()]).sum()),
         recall=found.recall,
     )
-
-
-def _best_windows(
-    vectors: npt.NDArray[np.float32], owner: npt.NDArray[np.int64], left: list[int], right: list[int]
-) -> list[float | None]:
-    """The best cosine of any two windows for each pair of rows; null where a text has no vectors.
-
-    Args:
-        vectors: float32 [W, d].
-        owner: int64 [W], ascending.
-        left: rows on one side.
-        right: rows on the other side.
-    """
-    similarities: list[float | None] = []
-    for one, other in zip(left, right, strict=True):
-        a = vectors[np.searchsorted(owner, one) : np.searchsorted(owner, one, "right")]
-        b = vectors[np.searchsorted(owner, other) : np.searchsorted(owner, other, "right")]
-        similarities.append(float((a @ b.T).max()) if len(a) and len(b) else None)
-    return similarities

@@ -32,7 +32,9 @@ _SHOWN_CONFLICTS = 25
 def pair_sections(week: WeekData, texts: EntryTexts) -> list[Section]:
     """The sections about pairs, in the order of the stages."""
     rows = pair_rows(week).with_row_index("rank")
-    spoken = week.verdicts.select("entry_id_l", "entry_id_r", "judge_confidence", "explanation", "failed")
+    spoken = week.verdicts.select(
+        "entry_id_l", "entry_id_r", "judge_confidence", "explanation", "failed", "word_similarity"
+    )
     pairs = rows.join(spoken, on=["entry_id_l", "entry_id_r"], how="left").sort("rank")
     return [
         _dedup(week, pairs, texts),
@@ -203,6 +205,8 @@ def _pair(row: dict[str, Any], texts: EntryTexts) -> Pair:
     facts = [reason_words(row["reason"])]
     if row["similarity"] is not None:
         facts.append(f"Similarity {row['similarity']:.3f}.")
+    if row.get("word_similarity") is not None:
+        facts.append(f"Similarity of the words {row['word_similarity']:.3f}.")
     if severity := row.get("severity"):
         facts.append(f"Severity: {severity}.")
     if row.get("is_new"):

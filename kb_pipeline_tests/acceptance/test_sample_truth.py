@@ -61,6 +61,18 @@ def test_scopes_never_even_meet(sample: SampleRun) -> None:
     assert any(tuple(sorted(group["ids"])) in compared for group in sample.truth["near_misses"])
 
 
+def test_paraphrases_that_the_encoder_puts_apart_are_found_by_their_words(sample: SampleRun) -> None:
+    bands: dict[tuple[str, str], set[str]] = {}
+    for row in sample.pairs:
+        bands.setdefault((row["entry_id_l"], row["entry_id_r"]), set()).add(row["band"])
+    by_words = {tuple(sorted(group["ids"])) for group in sample.truth["paraphrases"] if group.get("by_words")}
+    assert by_words and all(bands[pair] == {"lexical"} for pair in by_words)
+    lexical = {pair for pair, found in bands.items() if "lexical" in found}
+    assert len(lexical - by_words) < len(by_words)
+    others = [tuple(sorted(group["ids"])) for group in sample.truth["paraphrases"] if not group.get("by_words")]
+    assert not lexical & set(others)
+
+
 def test_contradictions_stand_in_open_conflicts_of_their_type(sample: SampleRun) -> None:
     found = {(row["entry_id_l"], row["entry_id_r"]): row for row in sample.conflicts}
     listed = {tuple(row["memories"]): row for row in sample.report("memory-conflicts.yaml")["conflicts"]}

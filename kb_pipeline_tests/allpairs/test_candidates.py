@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_pipeline.allpairs.candidates import duplicate_candidates
+from kb_pipeline.allpairs.candidates import duplicate_candidates, owner_similarities
 from kb_pipeline.errors import UnknownNameError, VectorError
 
 Arrays = tuple[npt.NDArray[np.float32], npt.NDArray[np.int64], npt.NDArray[np.int64]]
@@ -180,3 +180,30 @@ def test_an_owner_in_two_blocks_and_wrong_lengths_are_refused() -> None:
         duplicate_candidates(vectors * np.array([[1], [2], [1]], np.float32), np.arange(3), np.zeros(3, int), 0.85)
     with pytest.raises(UnknownNameError, match="pair engine"):
         duplicate_candidates(vectors, np.arange(3), np.zeros(3, np.int64), 0.85, engine="annoy")
+
+
+@settings(max_examples=20, deadline=None)
+@given(owner_count=st.integers(2, 40), seed=st.integers(0, 1000))
+def test_the_best_windows_of_given_owners(owner_count: int, seed: int) -> None:
+    vectors, owner, _ = made_windows(owner_count, 1, seed)
+    order = np.argsort(owner, kind="stable")
+    vectors, owner = vectors[order], owner[order]
+    expected = brute_force(vectors, owner, np.zeros(len(owner), np.int64))
+    asked = np.random.default_rng(seed).integers(0, owner_count + 1, (60, 2)) * 3
+    found = owner_similarities(vectors, owner, asked[:, 0], asked[:, 1])
+    for (left, right), similarity in zip(asked.tolist(), found.tolist(), strict=True):
+        if left == right:
+            assert np.isnan(similarity) == (left not in owner)
+        else:
+            wanted = expected.get((min(left, right), max(left, right)))
+            assert np.isnan(similarity) if wanted is None else similarity == pytest.approx(wanted, abs=2e-6)
+
+
+def test_the_best_windows_of_many_owners_are_taken_some_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, owner, _ = made_windows(30, 1, 3)
+    order = np.argsort(owner, kind="stable")
+    pairs = np.array([(left * 3, right * 3) for left in range(30) for right in range(left)], np.int64)
+    whole = owner_similarities(vectors[order], owner[order], pairs[:, 0], pairs[:, 1])
+    monkeypatch.setattr("kb_pipeline.allpairs.candidates.LISTED_PAIRS", 5)
+    assert np.array_equal(owner_similarities(vectors[order], owner[order], pairs[:, 0], pairs[:, 1]), whole)
+    assert not len(owner_similarities(vectors[order], owner[order], pairs[:0, 0], pairs[:0, 1]))

@@ -15,6 +15,7 @@ from kb_pipeline.adapters.unanswered import read_unanswered, write_unanswered
 from kb_pipeline.defs.assets.wiring import Step, output, step_of, week_asset
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.stages import judge as script
+from kb_pipeline.stages.dedup_words import limit_questions, strongest_first
 from kb_pipeline.stages.judge import PairReply, PairRequest
 from kb_pipeline.stages.judge_frames import (
     CACHE_KEY,
@@ -56,7 +57,9 @@ def judge_verdicts(
         name, fingerprint = judge.name if judge.is_network else f"{judge.name} (offline)", judge.fingerprint
         network = pl.DataFrame(schema=REPLY_SCHEMA | {"failed": pl.Boolean})
         if judge.is_network:
-            network, open_still, asked_network = _answers(database, corpus, judge, open_for_network(pairs, rule))
+            network, open_still, asked_network = _answers(
+                database, corpus, judge, strongest_first(open_for_network(pairs, rule))
+            )
             usage = dict(judge.usage)
             write_unanswered(database, step.run.run_id, open_still.select(list(REPLY_SCHEMA)))
     else:
@@ -64,6 +67,7 @@ def judge_verdicts(
         name, fingerprint, usage = told["judge"], told["judge_fingerprint"], told.get("judge_usage", {})
         network = _told_again(database, corpus, fingerprint, first)
     verdicts = verdict_frame(pairs, rule, network, pl.concat([asked_rule, asked_network]))
+    verdicts = limit_questions(verdicts, knowledge_entries, step.policy.dedup)
     add_counts(
         database,
         step.run.run_id,
