@@ -265,6 +265,13 @@ class ReasonCode(StrEnum):
     RETIRE_LOW_CI_UPPER = "retire.low_ci_upper"
     RETIRE_STALE = "retire.stale"
 
+    FLAGS_NO_STEPS = "flags.no_steps"
+    FLAGS_NO_RATIONALE = "flags.no_rationale"
+    FLAGS_VAGUE_FACT = "flags.vague_fact"
+    FLAGS_EVENT_LOG = "flags.event_log"
+    FLAGS_GONE_REFERENCE = "flags.gone_reference"
+    FLAGS_SEVERAL_TOPICS = "flags.several_topics"
+
     JUDGE_EXACT = "judge.exact"
     JUDGE_CANONICAL = "judge.canonical"
     JUDGE_CONTRADICTION = "judge.contradiction"

@@ -96,6 +96,25 @@ class RetirePolicy(Section):
     protected_kinds: Annotated[tuple[Kind, ...], Field(description="K17: kinds that no rule retires")]
 
 
+class FlagsPolicy(Section):
+    """What a person is asked about a single entry (P7)."""
+
+    addresses_judge: Annotated[bool, Field(description="a text that tells a judge what to answer")]
+    no_steps: Annotated[bool, Field(description="a skill or runbook without anything to follow")]
+    no_rationale: Annotated[bool, Field(description="a decision that names no ground")]
+    min_fact_words: Annotated[
+        Count, Field(description="a fact without body whose title has fewer words; 0: not asked about")
+    ]
+    event_log: Annotated[bool, Field(description="a machine's record of one occasion")]
+    gone_reference: Annotated[bool, Field(description="points at an entry that is unknown or out of use")]
+    min_topics: Annotated[
+        Count, Field(description="a short statement that names so many topics of its own; 0: not asked about")
+    ]
+    max_new_per_run: Annotated[
+        Count, Field(description="new questions of this kind in a run, the best first; words to a judge are always asked")
+    ]
+
+
 @dataclass(frozen=True)
 class Thresholds:
     """The similarities in force for a model (K16): its calibration record, where policy does not say otherwise."""
@@ -201,6 +220,7 @@ class Policy(Section):
     gates: GatesPolicy
     score: ScorePolicy
     retire: RetirePolicy
+    flags: FlagsPolicy
     dedup: DedupPolicy
     judge: JudgePolicy
     merge: MergePolicy
