@@ -80,7 +80,8 @@ def several_topics(policy: FlagsPolicy) -> pl.Expr:
     named = _count(text, phrases.LABELLED_PARAGRAPH) - _count(text, phrases.PART_LABEL)
     named = pl.when(_has(text, phrases.DOCUMENT)).then(0).otherwise(named)
     numbered = _count(text, phrases.NUMBERED_TOPIC)
-    collection = _has(pl.col("title"), phrases.COLLECTION_TITLE) & BODY.str.contains(r"\S[^\n]*\n\s*\S")
+    titled = _has(_of_kinds(pl.col("title"), _STATEMENTS), phrases.COLLECTION_TITLE)
+    collection = titled & BODY.str.contains(r"\S[^\n]*\n\s*\S")
     found = (
         (named >= policy.min_topics)
         | (numbered >= policy.min_topics)
@@ -165,24 +166,14 @@ def find_flags(entries: pl.DataFrame, policy: FlagsPolicy) -> pl.DataFrame:
     return schemas.FLAGS.select(annotated)
 
 
-def choose_flags(flags: pl.DataFrame, entries: pl.DataFrame, queue: pl.DataFrame, max_new: int) -> pl.DataFrame:
-    """The rows of FLAGS to ask about now, best first: new ones, at most ``max_new``, and every text that talks to a judge.
-
-    What was asked about the same text, or kept by a person, is not asked again.
+def open_flags(flags: pl.DataFrame, entries: pl.DataFrame, queue: pl.DataFrame) -> pl.DataFrame:
+    """The rows of FLAGS that nobody was asked about yet and no person has set aside, best first.
 
     Args:
         flags: FLAGS.
         entries: ENTRIES of the same entries in the same order.
         queue: QUEUE of questions that were asked about texts as they are now.
-        max_new: new questions a run.
     """
-    new = open_flags(flags, entries, queue)
-    loud = pl.col("flag_reasons").list.contains(ReasonCode.LOAD_ADDRESSES_JUDGE.value)
-    return new.filter(loud | ((~loud).cum_sum() <= max_new))
-
-
-def open_flags(flags: pl.DataFrame, entries: pl.DataFrame, queue: pl.DataFrame) -> pl.DataFrame:
-    """The rows of FLAGS that nobody was asked about yet and no person has set aside, best first."""
     asked = queue.filter(pl.col("recommendation_type") == RecommendationType.FLAG).select(
         pl.col("entry_ids").list.first().alias("entry_id")
     )

@@ -178,6 +178,14 @@ CHECKS: dict[str, str] = {
 """Name of a check -> what it makes sure of; an unlisted check shows its name."""
 
 
+def ground_words(reason: str, explanation: str | None) -> str:
+    """The sentences of a question about one entry: of every ground when its explanation lists several, and its details."""
+    parts = (explanation or "").split("; ") if explanation else []
+    codes = [part for part in parts if part in REASONS] or [reason]
+    details = [part for part in parts if part not in REASONS]
+    return " ".join([*map(reason_words, codes), *([f"({', '.join(details)})"] if details else [])])
+
+
 def reason_words(code: str) -> str:
     """The sentence of a reason code; the code itself when it comes from a newer or foreign record."""
     return REASONS.get(code, code)

@@ -269,6 +269,13 @@ MERGES = [
     {"loser_id": "e17", "winner_id": "e16", "similarity": 0.8899, "verdict": "MERGE", "judge": "rule", "reason": "merge.kept_by_person", "merge_decision": "review", "explanation": None},
 ]  # fmt: skip
 
+FLAGGED: dict[str, tuple[list[str], str, float]] = {
+    "e18": (["load.addresses_judge"], "medium", 0.9),
+    "e07": (["flags.no_steps", "flags.several_topics"], "high", 0.74),
+    "e05": (["flags.gone_reference"], "low", 0.31),
+    "e14": (["flags.vague_fact"], "medium", 0.5),
+}
+
 GATES_DECIDED = {
     "c01": ([], "admit", 0.52, "e11"),
     "c02": (["gates.name_too_short", "gates.generic_name"], "refuse", None, None),
@@ -371,6 +378,18 @@ def week_frames(**changes: Any) -> WeekFrames:
         "merges": schemas.MERGES.build(MERGES),
         "conflicts": schemas.CONFLICTS.build(CONFLICTS),
         "plan": schemas.PLAN.build(PLAN),
+        "flags": schemas.FLAGS.build(
+            [
+                {
+                    "entry_id": entry,
+                    "flag_reasons": FLAGGED.get(entry, ([], None, None))[0],
+                    "flag_severity": FLAGGED.get(entry, ([], None, None))[1],
+                    "flag_value": FLAGGED.get(entry, ([], None, None))[2],
+                    "gone_references": ["kb-07 (unknown)"] if entry == "e05" else [],
+                }
+                for entry in ids
+            ]
+        ),
         "queue": schemas.QUEUE.build(QUEUE),
         "trend": pl.DataFrame(TREND, schema=TREND_SCHEMA),
         "checks": CHECKS,
