@@ -99,19 +99,26 @@ class RetirePolicy(Section):
 class FlagsPolicy(Section):
     """What a person is asked about a single entry (P7)."""
 
-    addresses_judge: Annotated[bool, Field(description="a text that tells a judge what to answer")]
-    no_steps: Annotated[bool, Field(description="a skill or runbook without anything to follow")]
-    no_rationale: Annotated[bool, Field(description="a decision that names no ground")]
+    find_words_to_judge: Annotated[bool, Field(description="a text that tells a judge what to answer")]
+    min_instructions: Annotated[
+        Count,
+        Field(
+            description="a skill or runbook with fewer sentences that tell what to do, and no step, list or command; "
+            "0: not asked about"
+        ),
+    ]
+    require_rationale: Annotated[bool, Field(description="a decision that names no ground")]
     min_fact_words: Annotated[
         Count, Field(description="a fact without body whose title has fewer words; 0: not asked about")
     ]
-    event_log: Annotated[bool, Field(description="a machine's record of one occasion")]
-    gone_reference: Annotated[bool, Field(description="points at an entry that is unknown or out of use")]
+    find_event_logs: Annotated[bool, Field(description="a machine's record of one occasion")]
+    find_gone_references: Annotated[bool, Field(description="points at an entry that is unknown or out of use")]
     min_topics: Annotated[
         Count, Field(description="a short statement that names so many topics of its own; 0: not asked about")
     ]
     max_new_per_run: Annotated[
-        Count, Field(description="new questions of this kind in a run, the best first; words to a judge are always asked")
+        Count,
+        Field(description="new questions of this kind in a run, the best first; words to a judge are always asked"),
     ]
 
 

@@ -31,47 +31,58 @@ BODY = pl.col("body")
 
 
 def addresses_judge(policy: FlagsPolicy) -> pl.Expr:
-    """Behaviour 23 (flags.addresses_judge): the text tells a judge what to answer."""
-    return pl.lit(policy.addresses_judge) & pl.col("addresses_judge")
+    """Behaviour 23 (flags.find_words_to_judge): the text tells a judge what to answer."""
+    return pl.lit(policy.find_words_to_judge) & pl.col("addresses_judge")
 
 
 def no_steps(policy: FlagsPolicy) -> pl.Expr:
-    """P7 (flags.no_steps): a skill or runbook in which nothing can be followed."""
+    """P7 (flags.min_instructions): a skill or runbook without steps, list or command, and with too few instructions.
+
+    Instructions are found in English alone: a body in another language counts as followed.
+    """
     body = _of_kinds(BODY, _SKILLS)
-    followed = _has(body, *phrases.STEP_MARKS, phrases.IMPERATIVE)
-    return pl.lit(policy.no_steps) & (pl.col("step_count") == 0) & ~followed
+    told = _count(body, phrases.IMPERATIVE) >= policy.min_instructions
+    unread = (body.str.strip_chars() != "") & ~_has(body, phrases.ENGLISH)
+    return (pl.col("step_count") == 0) & ~(_has(body, *phrases.STEP_MARKS) | told | unread)
 
 
 def no_rationale(policy: FlagsPolicy) -> pl.Expr:
-    """P7 (flags.no_rationale): a decision that names no ground, neither in its field nor in its text."""
+    """P7 (flags.require_rationale): a decision that names no ground, neither in its field nor in its text.
+
+    Texts without English words are only judged when there is nothing but a title.
+    """
     text = _of_kinds(pl.col("text"), _DECISIONS)
-    return pl.lit(policy.no_rationale) & ~pl.col("has_rationale") & ~_has(text, *phrases.REASONS)
+    readable = (BODY.str.strip_chars() == "") | _has(text, phrases.ENGLISH)
+    return pl.lit(policy.require_rationale) & ~pl.col("has_rationale") & readable & ~_has(text, *phrases.REASONS)
 
 
 def vague_fact(policy: FlagsPolicy) -> pl.Expr:
-    """P7 (flags.min_fact_words): a fact that is nothing but a title, and the title too short to state anything.
+    """P7 (flags.min_fact_words): a fact that is nothing but a title, and the title is too short or a mere label.
 
     A number, a name in code or a path makes a short title say something; scripts without spaces have no words to count.
     """
     title = pl.col("title").str.strip_chars()
     says = title.str.contains(r"[0-9`_/\\=<>{}]|\w[.:]\w|[a-z][A-Z]|[\p{Han}\p{Hiragana}\p{Katakana}\p{Thai}]")
     short = title.str.count_matches(r"[\p{L}\p{N}]+") < policy.min_fact_words
-    return (pl.col("kind") == Kind.FACT) & (BODY.str.strip_chars() == "") & short & ~says
+    vague = (short & ~says) | title.str.contains(phrases.LABEL_TITLE)
+    return pl.lit(policy.min_fact_words > 0) & (pl.col("kind") == Kind.FACT) & (BODY.str.strip_chars() == "") & vague
 
 
 def event_log(policy: FlagsPolicy) -> pl.Expr:
-    """P7 (flags.event_log): a record of one occasion that a machine wrote, without anything that holds beyond it."""
+    """P7 (flags.find_event_logs): a record of one occasion that a machine wrote, without anything that holds beyond it."""
     short = pl.col("text").str.len_chars() <= _MAX_RECORD_CHARS
     said = pl.when(BODY.str.strip_chars() == "").then("text").otherwise("body")
     text = pl.when(short).then(said)
     record = _count(text, phrases.RECORD_FIELD) >= 3
     event = _has(text, phrases.EVENT) & _has(text, phrases.INSTANCE)
-    return pl.lit(policy.event_log) & (record | event | _has(text, phrases.LOG_LINE)) & ~_has(text, phrases.GUIDANCE)
+    return (
+        pl.lit(policy.find_event_logs) & (record | event | _has(text, phrases.LOG_LINE)) & ~_has(text, phrases.GUIDANCE)
+    )
 
 
 def gone_reference(policy: FlagsPolicy) -> pl.Expr:
-    """P7 (flags.gone_reference): it points at an entry that is unknown or out of use, and no other took its place."""
-    return pl.lit(policy.gone_reference) & (pl.col("gone_references").list.len() > 0)
+    """P7 (flags.find_gone_references): it points at an entry that is unknown or out of use, and no other took its place."""
+    return pl.lit(policy.find_gone_references) & (pl.col("gone_references").list.len() > 0)
 
 
 def several_topics(policy: FlagsPolicy) -> pl.Expr:
@@ -82,12 +93,7 @@ def several_topics(policy: FlagsPolicy) -> pl.Expr:
     numbered = _count(text, phrases.NUMBERED_TOPIC)
     titled = _has(_of_kinds(pl.col("title"), _STATEMENTS), phrases.COLLECTION_TITLE)
     collection = titled & BODY.str.contains(r"\S[^\n]*\n\s*\S")
-    found = (
-        (named >= policy.min_topics)
-        | (numbered >= policy.min_topics)
-        | _has(text, phrases.ASIDE)
-        | collection
-    )
+    found = (named >= policy.min_topics) | (numbered >= policy.min_topics) | _has(text, phrases.ASIDE) | collection
     return pl.lit(policy.min_topics > 0) & found
 
 
@@ -103,12 +109,12 @@ RULES = {
 """Reason code -> rule, the weightier first. The policy key of a rule stands in its docstring."""
 
 RULE_KEYS = {
-    ReasonCode.LOAD_ADDRESSES_JUDGE: "flags.addresses_judge",
-    ReasonCode.FLAGS_NO_STEPS: "flags.no_steps",
-    ReasonCode.FLAGS_NO_RATIONALE: "flags.no_rationale",
+    ReasonCode.LOAD_ADDRESSES_JUDGE: "flags.find_words_to_judge",
+    ReasonCode.FLAGS_NO_STEPS: "flags.min_instructions",
+    ReasonCode.FLAGS_NO_RATIONALE: "flags.require_rationale",
     ReasonCode.FLAGS_VAGUE_FACT: "flags.min_fact_words",
-    ReasonCode.FLAGS_EVENT_LOG: "flags.event_log",
-    ReasonCode.FLAGS_GONE_REFERENCE: "flags.gone_reference",
+    ReasonCode.FLAGS_EVENT_LOG: "flags.find_event_logs",
+    ReasonCode.FLAGS_GONE_REFERENCE: "flags.find_gone_references",
     ReasonCode.FLAGS_SEVERAL_TOPICS: "flags.min_topics",
 }
 
@@ -180,7 +186,8 @@ def open_flags(flags: pl.DataFrame, entries: pl.DataFrame, queue: pl.DataFrame) 
     return (
         flags.with_columns(entries["kept_rules"])
         .filter(
-            (pl.col("flag_reasons").list.len() > 0) & (pl.col("kept_rules").list.set_intersection(_KEPT).list.len() == 0)
+            (pl.col("flag_reasons").list.len() > 0)
+            & (pl.col("kept_rules").list.set_intersection(_KEPT).list.len() == 0)
         )
         .drop("kept_rules")
         .join(asked, on="entry_id", how="anti")
@@ -208,7 +215,9 @@ def _gone_references(entries: pl.DataFrame) -> pl.Series:
     """
     facts = entries.select("entry_id", "tenant", "state", "merged_into")
     named = [
-        entries.select("entry_id", "tenant", pl.col(column).alias("target"), pl.lit(column).alias("how")).explode("target")
+        entries.select("entry_id", "tenant", pl.col(column).alias("target"), pl.lit(column).alias("how")).explode(
+            "target"
+        )
         for column in ("supersedes", "generated_from")
     ]
     gone = facts.filter(pl.col("state").is_in(_GONE_STATES) & pl.col("merged_into").is_null())
@@ -251,16 +260,21 @@ def _mentions(entries: pl.DataFrame, gone: pl.Series) -> pl.DataFrame:
     """Entries whose text names one of these ids: entry_id, tenant, target, how. Ids that could be words do not count."""
     distinct = gone.filter(gone.str.contains(r"\d") & (gone.str.len_chars() >= _MIN_ID_CHARS))
     live = entries.filter(pl.col("state").is_in(LIVE_STATES)).select("entry_id", "tenant", "text")
-    if distinct.is_empty():
-        found = live.clear()
-    else:
-        found = live.filter(pl.col("text").str.contains_any(distinct.implode()))
-    return found.select(
-        "entry_id",
-        "tenant",
-        pl.col("text").str.extract_all(r"[\p{L}\p{N}][\p{L}\p{N}_:./#-]*[\p{L}\p{N}]").list.unique().alias("target"),
-        pl.lit("text").alias("how"),
-    ).explode("target").filter(pl.col("target").is_in(distinct.implode()))
+    named = pl.lit(False) if distinct.is_empty() else pl.col("text").str.contains_any(distinct.implode())
+    found = live.filter(named)
+    return (
+        found.select(
+            "entry_id",
+            "tenant",
+            pl.col("text")
+            .str.extract_all(r"[\p{L}\p{N}][\p{L}\p{N}_:./#-]*[\p{L}\p{N}]")
+            .list.unique()
+            .alias("target"),
+            pl.lit("text").alias("how"),
+        )
+        .explode("target")
+        .filter(pl.col("target").is_in(distinct.implode()))
+    )
 
 
 def _of_kinds(text: pl.Expr, kinds: list[str]) -> pl.Expr:

@@ -326,7 +326,10 @@ def _flags(week: WeekData, texts: EntryTexts) -> Section:
         Table(
             "What was found",
             ("What", "Entries", "Asked about in this run"),
-            [(Cell(reason_words(reason)), counted(count), counted(asked)) for reason, count, asked in counts.iter_rows()],
+            [
+                (Cell(reason_words(reason)), counted(count), counted(asked))
+                for reason, count, asked in counts.iter_rows()
+            ],
             empty="No entry was flagged.",
         )
     ]

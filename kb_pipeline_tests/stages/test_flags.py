@@ -68,7 +68,9 @@ def test_what_is_replaced_must_be_known() -> None:
 
 def test_what_it_was_made_from_must_be_in_use() -> None:
     text = {"body": "The relay listens on port 2525."}
-    assert gone({"id": "a", "generated_from": ["kb-0012", "docs/relay.md"]} | text, OLD) == {"a": ["kb-0012 (archived)"]}
+    assert gone({"id": "a", "generated_from": ["kb-0012", "docs/relay.md"]} | text, OLD) == {
+        "a": ["kb-0012 (archived)"]
+    }
     merged = OLD | {"merged_into": "kb-0013"}
     assert gone({"id": "a", "generated_from": ["kb-0012"]} | text, merged) == {}
     assert gone({"id": "a", "generated_from": ["kb-0012"]} | text, OLD | {"state": "active"}) == {}
@@ -114,7 +116,9 @@ def test_nothing_is_asked_twice_or_against_a_persons_keep() -> None:
     flags = find_flags(found, POLICY)
     assert open_flags(flags, found, NO_QUEUE)["entry_id"].to_list() == ["a", "c"]
     asked = frame(schemas.QUEUE, [{"recommendation_id": "r", "recommendation_type": "FLAG", "entry_ids": ["a"]}])
-    assert open_flags(flags, found, asked.with_columns(content_hashes=pl.lit([], schemas.Texts)))["entry_id"].to_list() == ["c"]
+    assert open_flags(flags, found, asked.with_columns(content_hashes=pl.lit([], schemas.Texts)))[
+        "entry_id"
+    ].to_list() == ["c"]
     other = asked.with_columns(recommendation_type=pl.lit("ARCHIVE"))
     assert open_flags(flags, found, other)["entry_id"].to_list() == ["a", "c"]
 
@@ -125,8 +129,12 @@ def test_several_grounds_read_as_sentences() -> None:
     assert ground_words("flags.no_steps", None) == REASONS["flags.no_steps"]
 
 
-WORDS = st.sampled_from(["Decision", "we", "use", "gRPC", "because", "\n\n", "Lesson 1:", "- ", "Check", "pid 7", "died", "部署"])
-ROWS = st.lists(st.tuples(st.sampled_from(["fact", "decision", "skill", "lesson"]), st.lists(WORDS, min_size=1)), max_size=8)
+WORDS = st.sampled_from(
+    ["Decision", "we", "use", "gRPC", "because", "\n\n", "Lesson 1:", "- ", "Check", "pid 7", "died", "部署"]
+)
+ROWS = st.lists(
+    st.tuples(st.sampled_from(["fact", "decision", "skill", "lesson"]), st.lists(WORDS, min_size=1)), max_size=8
+)
 
 
 @settings(max_examples=40, deadline=None)

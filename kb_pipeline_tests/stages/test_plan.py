@@ -176,7 +176,8 @@ def test_texts_that_a_person_should_see_are_flagged() -> None:
 FLAGS = frame(
     schemas.FLAGS,
     [
-        {"entry_id": "b", "flag_reasons": ["flags.no_steps", "flags.several_topics"], "flag_severity": "high", "flag_value": 0.72},
+        {"entry_id": "b", "flag_reasons": ["flags.no_steps", "flags.several_topics"], "flag_severity": "high",
+         "flag_value": 0.72},
         {"entry_id": "a", "flag_reasons": ["flags.gone_reference"], "flag_severity": "low", "flag_value": 0.3,
          "gone_references": ["kb-9 (unknown)"]},
         {"entry_id": "c", "flag_reasons": ["load.addresses_judge"], "flag_severity": "medium", "flag_value": 0.2},
@@ -186,7 +187,9 @@ FLAGS = frame(
 
 def test_an_entry_with_several_flags_is_one_question_that_names_all() -> None:
     made = plan({"flags": FLAGS})
-    rows = list(made.select("entry_id", "recommendation_type", "reason", "severity", "explanation", "value").iter_rows())
+    rows = list(
+        made.select("entry_id", "recommendation_type", "reason", "severity", "explanation", "value").iter_rows()
+    )
     assert rows == [
         ("a", "FLAG", "flags.gone_reference", "low", "kb-9 (unknown)", 0.3),
         ("b", "FLAG", "flags.no_steps", "high", "flags.no_steps; flags.several_topics", 0.72),
@@ -203,7 +206,11 @@ def test_flags_are_asked_about_in_a_bounded_number_the_best_first() -> None:
 
 def test_nobody_is_asked_about_an_entry_that_leaves() -> None:
     made = plan(TABLE["merge"] | {"flags": FLAGS, "max_new_flags": 1})
-    assert actions(made) == [*TABLE["merge"]["actions"], ["recommend", "a", None, None, "FLAG"], ["recommend", "c", None, None, "FLAG"]]
+    assert actions(made) == [
+        *TABLE["merge"]["actions"],
+        ["recommend", "a", None, None, "FLAG"],
+        ["recommend", "c", None, None, "FLAG"],
+    ]
 
 
 def test_two_grounds_for_one_question_are_one_question() -> None:
