@@ -214,6 +214,20 @@ class ReportPolicy(Section):
     example_pairs: Annotated[int, Field(ge=0, le=200, description="pairs shown side by side in each band")]
 
 
+class EligibilityPolicy(Section):
+    """What may be retrieved (M13)."""
+
+    min_confidence: Annotated[Share, Field(description="M13: a lower confidence is left out; none at all is not low")]
+
+
+class SearchPolicy(Section):
+    """How `kb search` ranks (X7)."""
+
+    rank_offset: Annotated[
+        int, Field(ge=1, description="X7: score = 1/(offset + rank by similarity) + 1/(offset + rank by words)")
+    ]
+
+
 class Policy(Section):
     """All thresholds of a run. ``fingerprint`` names exactly these values in every output."""
 
@@ -234,6 +248,8 @@ class Policy(Section):
     apply: ApplyPolicy
     checks: ChecksPolicy
     report: ReportPolicy
+    eligibility: EligibilityPolicy
+    search: SearchPolicy
 
     def thresholds(self, merge: float, borderline: float) -> Thresholds:
         """The similarities in force, given the calibration record of the model (each 0-1).

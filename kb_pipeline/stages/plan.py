@@ -41,6 +41,10 @@ _ASKED_AS = {
 }
 
 
+_BOUNDED = frozenset(reason for reason in ReasonCode if reason.startswith("flags."))
+"""Questions of which a run asks a bounded number."""
+
+
 @dataclass(frozen=True)
 class PlanIdentity:
     """What the action ids of a run are derived from, beside the action itself."""
@@ -116,7 +120,7 @@ def build_plan(
         *_from_secrets(entries),
     ]
     leaving = [row["entry_id"] for row in rows if row.get("to_state") and row["to_state"] not in LIVE_STATES]
-    rows += _from_flags(flags.filter(~pl.col("entry_id").is_in(leaving)), max_new_flags)
+    rows += _from_flags(flags.filter(~pl.col("entry_id").is_in(leaving)))
     if mode is Mode.RECOMMEND:
         rows = [_asked(row) for row in rows]
     else:
@@ -132,7 +136,7 @@ def build_plan(
         .iter_rows(named=True)
     }
     waiting = set(queue["recommendation_id"].to_list())
-    planned = []
+    planned, new_flags = [], 0
     for row in rows:
         own, other_id = facts[row["entry_id"]], row.get("other_entry_id")
         row["other_entry_id"] = other_id
@@ -144,6 +148,10 @@ def build_plan(
             asked = recommendation_id(row)
             if asked in waiting:
                 continue
+            if row["reason"] in _BOUNDED:
+                if new_flags >= max_new_flags:
+                    continue
+                new_flags += 1
             # Two grounds for one question, a conflict opened and asked about for instance, are one question.
             waiting.add(asked)
         # A pair may have several conflicts: each is opened and ended by an action of its own.
@@ -311,11 +319,10 @@ def _from_secrets(entries: pl.DataFrame) -> list[dict[str, Any]]:
     ]
 
 
-def _from_flags(flags: pl.DataFrame, max_new: int) -> list[dict[str, Any]]:
+def _from_flags(flags: pl.DataFrame) -> list[dict[str, Any]]:
     """One question an entry, whatever speaks against it; the explanation lists all grounds when there are several."""
-    loud = pl.col("flag_reasons").list.contains(ReasonCode.LOAD_ADDRESSES_JUDGE.value)
     rows = []
-    for flag in flags.filter(loud | ((~loud).cum_sum() <= max_new)).iter_rows(named=True):
+    for flag in flags.iter_rows(named=True):
         reasons = flag["flag_reasons"]
         told = [*(reasons if len(reasons) > 1 else []), *flag["gone_references"]]
         rows.append(
