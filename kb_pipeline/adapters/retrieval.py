@@ -13,7 +13,7 @@ from typing import Any
 
 import polars as pl
 
-from kb_pipeline import schemas
+from kb_pipeline import schemas_retrieval
 from kb_pipeline.adapters.caches import read_text_keys
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.exporting import last_change, require_corpus
@@ -70,7 +70,7 @@ def load_facts(
         lists["visible_to"].fill_null([]).list.drop_nulls(),
     ).join(_open_conflicts(database, corpus, time, change), on="entry_id", how="left", maintain_order="left")
     known = facts.with_columns(pl.col("severe_conflicts", "mild_conflicts").fill_null([]))
-    return schemas.RETRIEVAL_FACTS.select(_with_secrets(database, corpus, known))
+    return schemas_retrieval.RETRIEVAL_FACTS.select(_with_secrets(database, corpus, known))
 
 
 def read_golden_queries(path: Path) -> list[tuple[str, tuple[str, ...]]]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import polars as pl
 
-from kb_pipeline import schemas
+from kb_pipeline import schemas, schemas_retrieval
 from kb_pipeline.policy.model import EligibilityPolicy
 from kb_pipeline.vocabulary import ConflictState, ReasonCode, ReviewState, Sensitivity, State
 
@@ -130,7 +130,9 @@ def judge_eligibility(facts: pl.DataFrame, policy: EligibilityPolicy, asked: Ask
         .list.eval(pl.format("it stands in an open conflict with {}", pl.element()))
         .alias("notes"),
     )
-    return schemas.ELIGIBILITY.select(told.with_columns((pl.col("reasons").list.len() == 0).alias("eligible")))
+    return schemas_retrieval.ELIGIBILITY.select(
+        told.with_columns((pl.col("reasons").list.len() == 0).alias("eligible"))
+    )
 
 
 def told_of(row: Mapping[str, Any]) -> dict[str, Any]:

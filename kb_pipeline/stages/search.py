@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from kb_pipeline import schemas
+from kb_pipeline import schemas_retrieval
 from kb_pipeline.policy.model import SearchPolicy
 from kb_pipeline.text.tokens import token_sets
 
@@ -46,7 +46,7 @@ def rank_entries(
     ranks = (column.rank("min", descending=True) for column in (pl.col("similarity"), by_words))
     score = pl.sum_horizontal((1 / (policy.rank_offset + rank)).fill_null(0.0) for rank in ranks)
     found = scored.with_columns(score.alias("score")).filter(pl.col("score") > 0)
-    return schemas.SEARCH.select(found.sort(-pl.col("score"), "entry_id"))
+    return schemas_retrieval.SEARCH.select(found.sort(-pl.col("score"), "entry_id"))
 
 
 def best_windows(

@@ -8,7 +8,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from kb_pipeline import schemas
+from kb_pipeline import schemas_retrieval
 from kb_pipeline.defs.retrieval import safe_warning
 from kb_pipeline.policy.model import EligibilityPolicy
 from kb_pipeline.stages.eligibility import RULE_KEYS, RULES, Asked, judge_eligibility, told_of
@@ -32,8 +32,8 @@ def facts(*rows: dict[str, Any]) -> pl.DataFrame:
         values = dict(row)
         days = values.pop("expires_in_days", None)
         own = {"entry_id": f"e{at}", "expires_at": None if days is None else AS_OF + timedelta(days=days)}
-        built.append(dict.fromkeys(schemas.RETRIEVAL_FACTS.columns) | PLAIN | own | values)
-    return schemas.RETRIEVAL_FACTS.build(built)
+        built.append(dict.fromkeys(schemas_retrieval.RETRIEVAL_FACTS.columns) | PLAIN | own | values)
+    return schemas_retrieval.RETRIEVAL_FACTS.build(built)
 
 
 @pytest.mark.parametrize("case", CASES)

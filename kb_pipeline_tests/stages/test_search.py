@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_pipeline import schemas
+from kb_pipeline import schemas_retrieval
 from kb_pipeline.policy.model import SearchPolicy
 from kb_pipeline.stages.search import best_windows, rank_entries, word_scores
 
@@ -35,7 +35,7 @@ def test_words_alone_find_what_shares_the_rarer_word() -> None:
     found = ranked(texts, "relay signing key")
     assert found["entry_id"].to_list() == ["b", "d", "a"]
     assert found["similarity"].null_count() == 3
-    schemas.SEARCH.check(found)
+    schemas_retrieval.SEARCH.check(found)
     assert ranked(texts, "zebra").is_empty()
 
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from kb_pipeline import schemas
 from kb_pipeline.stages.report import CheckLine, ReportHeader, WeekFrames
+from kb_pipeline_tests.stages.week_flags import PLAIN_FIELDS, week_flags
 
 WEEK = date(2026, 11, 16)
 AS_OF = datetime(2026, 11, 23, tzinfo=UTC)
@@ -108,21 +109,14 @@ def entries(rows: list[dict[str, Any]] | None = None) -> pl.DataFrame:
                 "state_changed_at": AS_OF - timedelta(days=100),
                 "merged_into": None,
                 "conflict_state": "none",
-                "attempts": 0,
-                "successes": 0,
-                "retrievals": 0,
                 "last_matched_at": AS_OF - timedelta(days=9, hours=5),
-                "evidence_count": 0,
-                "has_rationale": False,
-                "step_count": 0,
-                "supersedes": [],
-                "generated_from": [],
                 "kept_rules": [],
                 "exact_key": None,
                 "merge_key": None,
                 "secret_kinds": [],
                 "addresses_judge": False,
             }
+            | PLAIN_FIELDS
             | row
         )
     return schemas.ENTRIES.build(filled).sort("entry_id")
@@ -269,13 +263,6 @@ MERGES = [
     {"loser_id": "e17", "winner_id": "e16", "similarity": 0.8899, "verdict": "MERGE", "judge": "rule", "reason": "merge.kept_by_person", "merge_decision": "review", "explanation": None},
 ]  # fmt: skip
 
-FLAGGED: dict[str, tuple[list[str], str, float]] = {
-    "e18": (["load.addresses_judge"], "medium", 0.9),
-    "e07": (["flags.no_steps", "flags.several_topics"], "high", 0.74),
-    "e05": (["flags.gone_reference"], "low", 0.31),
-    "e14": (["flags.vague_fact"], "medium", 0.5),
-}
-
 GATES_DECIDED = {
     "c01": ([], "admit", 0.52, "e11"),
     "c02": (["gates.name_too_short", "gates.generic_name"], "refuse", None, None),
@@ -378,18 +365,7 @@ def week_frames(**changes: Any) -> WeekFrames:
         "merges": schemas.MERGES.build(MERGES),
         "conflicts": schemas.CONFLICTS.build(CONFLICTS),
         "plan": schemas.PLAN.build(PLAN),
-        "flags": schemas.FLAGS.build(
-            [
-                {
-                    "entry_id": entry,
-                    "flag_reasons": FLAGGED.get(entry, ([], None, None))[0],
-                    "flag_severity": FLAGGED.get(entry, ([], None, None))[1],
-                    "flag_value": FLAGGED.get(entry, ([], None, None))[2],
-                    "gone_references": ["kb-07 (unknown)"] if entry == "e05" else [],
-                }
-                for entry in ids
-            ]
-        ),
+        "flags": week_flags(ids),
         "queue": schemas.QUEUE.build(QUEUE),
         "trend": pl.DataFrame(TREND, schema=TREND_SCHEMA),
         "checks": CHECKS,
