@@ -30,6 +30,8 @@ _COMMANDS = {
     "runs": "history:runs",
     "rollback": "history:rollback",
     "explain": "history:explain",
+    "eligible": "retrieval:eligible",
+    "search": "retrieval:search",
     "policy": "policy:policy",
     "ui": "setup:ui",
     "stop": "setup:stop",

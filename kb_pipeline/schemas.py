@@ -127,6 +127,10 @@ ENTRIES = FrameSchema(
         "last_matched_at": Column(Time, "last time it was retrieved, included or cited", nullable=True),
         "last_retrieved_at": Column(Time, "last time it was retrieved", nullable=True),
         "evidence_count": Column(pl.Int64, "pieces of evidence"),
+        "has_rationale": Column(pl.Boolean, "a rationale is given in its own field"),
+        "step_count": Column(pl.Int64, "steps given in their own field"),
+        "supersedes": Column(Texts, "entries that it says it replaces"),
+        "generated_from": Column(Texts, "what it was generated from"),
         "kept_rules": Column(Texts, "rules that a person has set aside for this text"),
         "exact_key": Column(pl.String, "hash of the text after exact normalisation", nullable=True),
         "merge_key": Column(pl.String, "hash of canonical sequence and ledger: equal keys may merge", nullable=True),
@@ -187,6 +191,19 @@ RETIREMENT = FrameSchema(
         "retire_reasons": Column(Texts, "rules that would retire the entry"),
         "protected_because": Column(Texts, "what protects it"),
         "retire_decision": Column(pl.String, "retire, review or keep"),
+    },
+    key=("entry_id",),
+)
+
+FLAGS = FrameSchema(
+    "quality_flags",
+    "what is wrong with an entry on its own, by rule (P7)",
+    {
+        "entry_id": _id("the entry"),
+        "flag_reasons": Column(Texts, "rules that speak against the entry, the weightiest first"),
+        "flag_severity": Column(pl.String, "urgency of the most urgent one", nullable=True),
+        "flag_value": Column(pl.Float64, "order of the questions, higher first", nullable=True),
+        "gone_references": Column(Texts, "ids that it points at and why they are gone"),
     },
     key=("entry_id",),
 )
@@ -335,6 +352,7 @@ FRAMES: dict[str, FrameSchema] = {
         GATES,
         QUALITY,
         RETIREMENT,
+        FLAGS,
         EMBEDDINGS,
         PAIRS,
         VERDICTS,

@@ -265,6 +265,22 @@ class ReasonCode(StrEnum):
     RETIRE_LOW_CI_UPPER = "retire.low_ci_upper"
     RETIRE_STALE = "retire.stale"
 
+    FLAGS_NO_STEPS = "flags.no_steps"
+    FLAGS_NO_RATIONALE = "flags.no_rationale"
+    FLAGS_VAGUE_FACT = "flags.vague_fact"
+    FLAGS_EVENT_LOG = "flags.event_log"
+    FLAGS_GONE_REFERENCE = "flags.gone_reference"
+    FLAGS_SEVERAL_TOPICS = "flags.several_topics"
+
+    ELIGIBILITY_NOT_ACTIVE = "eligibility.not_active"
+    ELIGIBILITY_IN_CONFLICT = "eligibility.in_conflict"
+    ELIGIBILITY_EXPIRED = "eligibility.expired"
+    ELIGIBILITY_REJECTED = "eligibility.rejected"
+    ELIGIBILITY_NOT_PERMITTED = "eligibility.not_permitted"
+    ELIGIBILITY_HOLDS_SECRET = "eligibility.holds_secret"  # noqa: S105 - a reason code, not a password
+    ELIGIBILITY_OUT_OF_SCOPE = "eligibility.out_of_scope"
+    ELIGIBILITY_LOW_CONFIDENCE = "eligibility.low_confidence"
+
     JUDGE_EXACT = "judge.exact"
     JUDGE_CANONICAL = "judge.canonical"
     JUDGE_CONTRADICTION = "judge.contradiction"

@@ -31,7 +31,7 @@ def load_entries(database: Database, run: Run, scope_fields: tuple[str, ...]) ->
                s.keep_distinct, s.review_state, s.sensitivity, s.created_at, s.updated_at, s.last_validated_at,
                s.first_effective_at, s.state, s.state_reason, s.state_changed_at, s.merged_into, s.conflict_state,
                s.attempts, s.successes, s.retrievals, s.last_matched_at, s.last_retrieved_at,
-               s.evidence_count::bigint,
+               s.evidence_count::bigint, s.supersedes::text AS supersedes, s.generated_from::text AS generated_from,
                s.extra::text AS extra
         FROM entry_snapshot($1, '{run.as_of.isoformat()}', {run.snapshot_change_id}) s
         ORDER BY s.entry_id COLLATE "C"
@@ -161,4 +161,13 @@ def _with_text(raw: pl.DataFrame) -> pl.DataFrame:
     plain = zip(raw["title"], raw["body"], raw["rationale"], lists["alternatives"], lists["steps"], strict=True)
     texts = [entry_text(title, body, why, others or [], steps or []) for title, body, why, others, steps in plain]
     titles = [entry_title(title, body) for title, body in zip(raw["title"], raw["body"], strict=True)]
-    return raw.with_columns(pl.Series("text", texts, dtype=pl.String), pl.Series("title", titles, dtype=pl.String))
+    return raw.with_columns(
+        pl.Series("text", texts, dtype=pl.String),
+        pl.Series("title", titles, dtype=pl.String),
+        (pl.col("rationale").cast(pl.String).fill_null("").str.strip_chars() != "").alias("has_rationale"),
+        pl.Series("step_count", [len(steps or ()) for steps in lists["steps"]], dtype=pl.Int64),
+        *(
+            pl.col(name).cast(pl.String).str.json_decode(pl.List(pl.String)).fill_null([]).list.drop_nulls()
+            for name in ("supersedes", "generated_from")
+        ),
+    )

@@ -12,7 +12,7 @@ from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.exporting import last_change, require_corpus
 from kb_pipeline.adapters.rows import format_time
 from kb_pipeline.errors import UnknownNameError
-from kb_pipeline.vocabulary import ActionType, ConflictState, Severity, State
+from kb_pipeline.vocabulary import ActionType
 
 _DOING = {
     ActionType.OPEN_CONFLICT: "conflict opened",
@@ -23,8 +23,8 @@ _ENTRY = "c.corpus = $1 AND c.entry_id = $2"
 _VOIDED = "EXISTS (SELECT 1 FROM event_voids v WHERE v.corpus = c.corpus AND v.action_id = c.action_id)"
 
 
-def load_story(database: Database, corpus: str, entry_id: str, *, now: datetime) -> dict[str, Any]:
-    """Everything there is to tell of an entry, as plain values.
+def load_story(database: Database, corpus: str, entry_id: str) -> dict[str, Any]:
+    """Everything that is recorded of an entry, as plain values.
 
     Raises:
         UnknownNameError: no such corpus or entry; the nearest ids are offered.
@@ -63,7 +63,6 @@ def load_story(database: Database, corpus: str, entry_id: str, *, now: datetime)
     return {
         "entry": entry,
         "conflicts": conflicts,
-        "retrieval": retrieval(entry, conflicts, now=now),
         "versions": _rows(
             database,
             f"SELECT c.version_number, c.effective_at, c.content_hash FROM entry_versions c WHERE {_ENTRY} "
@@ -97,31 +96,12 @@ def load_story(database: Database, corpus: str, entry_id: str, *, now: datetime)
     }
 
 
-def retrieval(entry: dict[str, Any], conflicts: list[dict[str, Any]], *, now: datetime) -> dict[str, Any]:
-    """Whether an entry may be retrieved now, and every reason for or against (M8: a severe conflict keeps both out).
+def story_lines(story: dict[str, Any]) -> list[str]:
+    """The story in plain words, one line each.
 
     Args:
-        entry: state, conflict_state and expires_at of the entry.
-        conflicts: other and severity of each conflict that it stands in and that is open.
-        now: the clock.
+        story: what ``load_story`` gives, with ``retrieval``: eligible, and reasons in words.
     """
-    against: list[str] = []
-    beside: list[str] = []
-    if entry["state"] != State.ACTIVE:
-        against.append(f"its state is {entry['state']}")
-    for conflict in conflicts:
-        says = f"it stands in an open conflict with {conflict['other']} (severity {conflict['severity']})"
-        (against if conflict["severity"] == Severity.HIGH else beside).append(says)
-    if entry["conflict_state"] == ConflictState.OPEN and not conflicts:
-        against.append("it was imported with an open conflict")
-    if entry["expires_at"] is not None and entry["expires_at"] <= now:
-        against.append(f"it expired on {entry['expires_at']:%Y-%m-%d}")
-    for_it = ["active", "no open conflict" if not beside else f"though {'; '.join(beside)}", "not expired"]
-    return {"eligible": not against, "reasons": [*against, *beside] if against else for_it}
-
-
-def story_lines(story: dict[str, Any]) -> list[str]:
-    """The story in plain words, one line each."""
     entry, may = story["entry"], story["retrieval"]
     place = " / ".join(str(entry[name]) for name in ("tenant", "repository", "module") if entry[name]) or "everywhere"
     lines = [

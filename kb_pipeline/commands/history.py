@@ -75,8 +75,13 @@ def explain(entry_id: str, corpus: str, as_json: bool) -> None:
     """Tell an entry's story: scores, every change with rule and reason, and whether it may be retrieved."""
     from kb_pipeline.adapters.story import load_story, story_lines
     from kb_pipeline.defs.clock import now, open_database
+    from kb_pipeline.defs.retrieval import open_view
+    from kb_pipeline.policy.load import load_policy
 
-    story: dict[str, Any] = load_story(open_database(), corpus, entry_id, now=now())
+    database = open_database()
+    story: dict[str, Any] = load_story(database, corpus, entry_id)
+    view = open_view(database, corpus, load_policy(corpus=corpus), now=now(), entry_ids=[entry_id])
+    story["retrieval"] = view.told(entry_id)
     if as_json:
         print_json(story)
         return

@@ -24,6 +24,7 @@ FLOW: tuple[tuple[str, str, str], ...] = (
     ("gates", "gate_results", "gates"),
     ("score", "quality_scores", "score"),
     ("retire", "retirement_decisions", "retire"),
+    ("flags", "quality_flags", "flags"),
     ("dedup", "entry_embeddings, duplicate_pairs", "encoder, dedup"),
     ("judge", "judge_verdicts", "judge"),
     ("merge", "merge_plan", "merge"),

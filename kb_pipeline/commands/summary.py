@@ -14,7 +14,7 @@ from kb_pipeline.stages.report_text import summary_lines
 
 _FRAMES = (
     "knowledge_entries", "distinctiveness_scores", "gate_results", "quality_scores", "retirement_decisions",
-    "judge_verdicts", "merge_plan", "conflict_records", "curation_plan",
+    "judge_verdicts", "merge_plan", "conflict_records", "curation_plan", "quality_flags",
 )  # fmt: skip
 
 

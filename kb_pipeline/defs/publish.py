@@ -41,6 +41,7 @@ class WeekInputs:
     merges: pl.DataFrame
     conflicts: pl.DataFrame
     plan: pl.DataFrame
+    flags: pl.DataFrame
 
 
 def publish(
@@ -108,6 +109,7 @@ def week_frames(
         merges=frames.merges,
         conflicts=open_now.sort("conflict_id"),
         plan=frames.plan,
+        flags=frames.flags,
         queue=queue,
         trend=load_trend(database, run.corpus, run.week),
         checks=tuple(CheckLine(r.name, r.passed, r.blocking, r.sentence) for r in results),
@@ -144,6 +146,7 @@ def not_looked_at(counts: dict[str, Any]) -> dict[str, int]:
         "entries newer than the week": int(counts.get("newer") or 0),
         "active entries without anything to encode": int(counts.get("without_vectors") or 0),
         "pairs over dedup.max_pairs": int(counts.get("pairs_over_limit") or 0),
+        "flagged entries over flags.max_new_per_run, asked about later": int(counts.get("flags_left") or 0),
         "entries marked keep_distinct (never duplicate candidates)": int(counts.get("shielded") or 0),
     }
 

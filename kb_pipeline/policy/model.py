@@ -96,6 +96,32 @@ class RetirePolicy(Section):
     protected_kinds: Annotated[tuple[Kind, ...], Field(description="K17: kinds that no rule retires")]
 
 
+class FlagsPolicy(Section):
+    """What a person is asked about a single entry (P7)."""
+
+    find_words_to_judge: Annotated[bool, Field(description="a text that tells a judge what to answer")]
+    min_instructions: Annotated[
+        Count,
+        Field(
+            description="a skill or runbook with fewer sentences that tell what to do, and no step, list or command; "
+            "0: not asked about"
+        ),
+    ]
+    require_rationale: Annotated[bool, Field(description="a decision that names no ground")]
+    min_fact_words: Annotated[
+        Count, Field(description="a fact without body whose title has fewer words; 0: not asked about")
+    ]
+    find_event_logs: Annotated[bool, Field(description="a machine's record of one occasion")]
+    find_gone_references: Annotated[bool, Field(description="points at an entry that is unknown or out of use")]
+    min_topics: Annotated[
+        Count, Field(description="a short statement that names so many topics of its own; 0: not asked about")
+    ]
+    max_new_per_run: Annotated[
+        Count,
+        Field(description="new questions of this kind in a run, the best first; words to a judge are always asked"),
+    ]
+
+
 @dataclass(frozen=True)
 class Thresholds:
     """The similarities in force for a model (K16): its calibration record, where policy does not say otherwise."""
@@ -212,6 +238,20 @@ class ReportPolicy(Section):
     example_pairs: Annotated[int, Field(ge=0, le=200, description="pairs shown side by side in each band")]
 
 
+class EligibilityPolicy(Section):
+    """What may be retrieved (M13)."""
+
+    min_confidence: Annotated[Share, Field(description="M13: a lower confidence is left out; none at all is not low")]
+
+
+class SearchPolicy(Section):
+    """How `kb search` ranks (X7)."""
+
+    rank_offset: Annotated[
+        int, Field(ge=1, description="X7: score = 1/(offset + rank by similarity) + 1/(offset + rank by words)")
+    ]
+
+
 class Policy(Section):
     """All thresholds of a run. ``fingerprint`` names exactly these values in every output."""
 
@@ -225,12 +265,15 @@ class Policy(Section):
     gates: GatesPolicy
     score: ScorePolicy
     retire: RetirePolicy
+    flags: FlagsPolicy
     dedup: DedupPolicy
     judge: JudgePolicy
     merge: MergePolicy
     apply: ApplyPolicy
     checks: ChecksPolicy
     report: ReportPolicy
+    eligibility: EligibilityPolicy
+    search: SearchPolicy
 
     def thresholds(self, merge: float, borderline: float) -> Thresholds:
         """The similarities in force, given the calibration record of the model (each 0-1).

@@ -41,6 +41,10 @@ _ASKED_AS = {
 }
 
 
+_BOUNDED = frozenset(reason for reason in ReasonCode if reason.startswith("flags."))
+"""Questions of which a run asks a bounded number."""
+
+
 @dataclass(frozen=True)
 class PlanIdentity:
     """What the action ids of a run are derived from, beside the action itself."""
@@ -75,6 +79,8 @@ def build_plan(
     merges: pl.DataFrame,
     conflicts: pl.DataFrame,
     *,
+    flags: pl.DataFrame,
+    max_new_flags: int,
     queue: pl.DataFrame,
     open_conflicts: set[str],
     conflicts_over: Callable[[list[str]], pl.DataFrame],
@@ -92,6 +98,8 @@ def build_plan(
         verdicts: VERDICTS.
         merges: MERGES.
         conflicts: CONFLICTS.
+        flags: FLAGS that nobody was asked about yet, best first.
+        max_new_flags: so many of them are asked about; words to a judge always are.
         queue: QUEUE as it stood before the run: what waits already is not asked again.
         open_conflicts: ids of conflicts that are open already.
         conflicts_over: which of these are over (columns conflict_id, entry_id_l, entry_id_r, reason), given the ids of
@@ -109,12 +117,13 @@ def build_plan(
         *_from_merges(merges),
         *_from_conflicts(conflicts, open_conflicts),
         *_from_verdicts(verdicts),
-        *_from_texts(entries),
+        *_from_secrets(entries),
     ]
+    leaving = [row["entry_id"] for row in rows if row.get("to_state") and row["to_state"] not in LIVE_STATES]
+    rows += _from_flags(flags.filter(~pl.col("entry_id").is_in(leaving)))
     if mode is Mode.RECOMMEND:
         rows = [_asked(row) for row in rows]
     else:
-        leaving = [row["entry_id"] for row in rows if row.get("to_state") and row["to_state"] not in LIVE_STATES]
         rows += [_closed(conflict) for conflict in conflicts_over(leaving).iter_rows(named=True)]
     facts = {
         row["entry_id"]: row
@@ -127,7 +136,7 @@ def build_plan(
         .iter_rows(named=True)
     }
     waiting = set(queue["recommendation_id"].to_list())
-    planned = []
+    planned, new_flags = [], 0
     for row in rows:
         own, other_id = facts[row["entry_id"]], row.get("other_entry_id")
         row["other_entry_id"] = other_id
@@ -139,6 +148,10 @@ def build_plan(
             asked = recommendation_id(row)
             if asked in waiting:
                 continue
+            if row["reason"] in _BOUNDED:
+                if new_flags >= max_new_flags:
+                    continue
+                new_flags += 1
             # Two grounds for one question, a conflict opened and asked about for instance, are one question.
             waiting.add(asked)
         # A pair may have several conflicts: each is opened and ended by an action of its own.
@@ -296,23 +309,27 @@ def _from_verdicts(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
     return rows
 
 
-def _from_texts(entries: pl.DataFrame) -> list[dict[str, Any]]:
-    """Texts that a person should see for what they hold: a secret, or words to the judge (behaviours 23, 24)."""
-    live = entries.filter(pl.col("state").is_in(LIVE_STATES))
-    secret = live.filter(pl.col("secret_kinds").list.len() > 0)
-    addressed = live.filter(pl.col("addresses_judge") & (pl.col("secret_kinds").list.len() == 0))
+def _from_secrets(entries: pl.DataFrame) -> list[dict[str, Any]]:
+    """Live texts that seem to hold a secret (behaviour 24)."""
+    held = entries.filter(pl.col("state").is_in(LIVE_STATES) & (pl.col("secret_kinds").list.len() > 0))
     return [
-        *(
-            {"entry_id": entry, "reason": ReasonCode.LOAD_SECRET, "explanation": "; ".join(kinds)}
-            | _question(RecommendationType.FLAG, Severity.HIGH, 1.0)
-            for entry, kinds in secret.select("entry_id", "secret_kinds").iter_rows()
-        ),
-        *(
-            {"entry_id": entry, "reason": ReasonCode.LOAD_ADDRESSES_JUDGE}
-            | _question(RecommendationType.FLAG, Severity.MEDIUM, 0.9)
-            for entry in addressed["entry_id"]
-        ),
+        {"entry_id": entry, "reason": ReasonCode.LOAD_SECRET, "explanation": "; ".join(kinds)}
+        | _question(RecommendationType.FLAG, Severity.HIGH, 1.0)
+        for entry, kinds in held.select("entry_id", "secret_kinds").iter_rows()
     ]
+
+
+def _from_flags(flags: pl.DataFrame) -> list[dict[str, Any]]:
+    """One question an entry, whatever speaks against it; the explanation lists all grounds when there are several."""
+    rows = []
+    for flag in flags.iter_rows(named=True):
+        reasons = flag["flag_reasons"]
+        told = [*(reasons if len(reasons) > 1 else []), *flag["gone_references"]]
+        rows.append(
+            {"entry_id": flag["entry_id"], "reason": reasons[0], "explanation": "; ".join(told) or None}
+            | _question(RecommendationType.FLAG, Severity(flag["flag_severity"]), flag["flag_value"])
+        )
+    return rows
 
 
 def _question(asked: RecommendationType, severity: Severity, value: float | None) -> dict[str, Any]:

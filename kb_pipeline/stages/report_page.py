@@ -29,14 +29,13 @@ from kb_pipeline.stages.report_blocks import (
 )
 from kb_pipeline.stages.report_health import actions_required, health_counts, plural
 from kb_pipeline.stages.report_pair_sections import pair_sections
-from kb_pipeline.stages.report_sections import entry_sections, more
+from kb_pipeline.stages.report_sections import SEVERITY_TONES, entry_sections, more
 from kb_pipeline.stages.report_texts import EntryTexts
 from kb_pipeline.stages.report_week import WeekData
-from kb_pipeline.stages.report_words import ACTIONS, CHECKS, QUESTIONS, reason_words
-from kb_pipeline.vocabulary import ActionType, RecommendationType, State
+from kb_pipeline.stages.report_words import ACTIONS, CHECKS, QUESTIONS, ground_words, reason_words
+from kb_pipeline.vocabulary import ActionType, ReasonCode, RecommendationType, State
 
 _SHOWN_QUESTIONS = 25
-_SEVERITY_TONES = {"high": "bad", "medium": "warn"}
 
 
 def page(week: WeekData) -> Page:
@@ -263,8 +262,8 @@ def _report(week: WeekData, texts: EntryTexts) -> Section:
         (
             Cell(QUESTIONS[RecommendationType(row["recommendation_type"])]),
             *(texts.cell(entry) for entry in (row["entry_ids"] + [None, None])[:2]),
-            Cell(reason_words(row["reason"])),
-            Cell(row["severity"], "mark", tone=_SEVERITY_TONES.get(row["severity"], "")),
+            Cell(_why(row)),
+            Cell(row["severity"], "mark", tone=SEVERITY_TONES.get(row["severity"], "")),
             counted((week.header.as_of - row["since"]).days),
         )
         for row in shown.iter_rows(named=True)
@@ -281,6 +280,12 @@ def _report(week: WeekData, texts: EntryTexts) -> Section:
         "to look: conflicts first, then the pairs most likely to be the same."
     )
     return Section("report", "What waits for a person?", lead, [table])
+
+
+def _why(row: dict[str, Any]) -> str:
+    if row["recommendation_type"] == RecommendationType.FLAG and row["reason"] != ReasonCode.LOAD_SECRET:
+        return ground_words(row["reason"], row["explanation"])
+    return reason_words(row["reason"])
 
 
 def _number_or_no(value: int, one: str, many: str) -> str:

@@ -1,4 +1,4 @@
-"""Sections of the page about single entries: load, distinctiveness, gates, score, revalidate, retire.
+"""Sections of the page about single entries: load, distinctiveness, gates, score, revalidate, retire, flags.
 
 Belongs here: what each says. Sections about pairs, the run and the queue stand in report_pair_sections.
 """
@@ -31,15 +31,20 @@ from kb_pipeline.stages.report_words import (
     PROTECTIONS,
     REVALIDATION_REASON,
     STATES,
+    ground_words,
     measured_gate,
     measured_retirement,
     reason_words,
 )
-from kb_pipeline.vocabulary import ActionType, ReasonCode, State
+from kb_pipeline.vocabulary import ActionType, ReasonCode, RecommendationType, State
+
+MAX_FLAGGED = 20
+"""Flagged entries that the page shows: about as many as a run asks about."""
 
 MAX_ROWS = 50
 """Rows a table of the page shows; the files hold all."""
 
+SEVERITY_TONES = {"high": "bad", "medium": "warn"}
 STATE_TONES = {State.ACTIVE: "good", State.NEEDS_REVIEW: "warn", State.CANDIDATE: "warn", State.BLOCKED: "bad"}
 
 
@@ -57,6 +62,7 @@ def entry_sections(week: WeekData, texts: EntryTexts) -> list[Section]:
             [Words(f"Not computed. {REVALIDATION_REASON}")],
         ),
         _retire(week, texts),
+        _flags(week, texts),
     ]
 
 
@@ -302,6 +308,48 @@ def _retire(week: WeekData, texts: EntryTexts) -> Section:
         "hardly ever helped, or when nobody needed it for long, unless something protects it."
     )
     return Section("retire", "What has had its time?", lead, blocks)
+
+
+def _flags(week: WeekData, texts: EntryTexts) -> Section:
+    flagged = week.flags.filter(pl.col("flag_reasons").list.len() > 0).sort(-pl.col("flag_value"), "entry_id")
+    new = week.plan.filter(pl.col("recommendation_type") == RecommendationType.FLAG)["entry_id"]
+    counts = (
+        flagged.select(pl.col("flag_reasons"), pl.col("entry_id").is_in(new.implode()).alias("new"))
+        .explode("flag_reasons")
+        .group_by("flag_reasons")
+        .agg(pl.len(), pl.col("new").sum())
+        .sort("len", "flag_reasons", descending=[True, False])
+    )
+    shown = flagged.head(MAX_FLAGGED)
+    texts.load(shown["entry_id"])
+    blocks: list[Block] = [
+        Table(
+            "What was found",
+            ("What", "Entries", "Asked about in this run"),
+            [
+                (Cell(reason_words(reason)), counted(count), counted(asked))
+                for reason, count, asked in counts.iter_rows()
+            ],
+            empty="No entry was flagged.",
+        )
+    ]
+    if shown.height:
+        rows = [
+            (
+                texts.cell(row["entry_id"]),
+                Cell(ground_words(row["flag_reasons"][0], "; ".join([*row["flag_reasons"], *row["gone_references"]]))),
+                Cell(row["flag_severity"], "mark", tone=SEVERITY_TONES.get(row["flag_severity"], "")),
+            )
+            for row in shown.iter_rows(named=True)
+        ]
+        left = f"Shown: {shown.height:,} of {flagged.height:,}." if flagged.height > shown.height else ""
+        blocks.append(Table("The first of them", ("Entry", "Why", "Urgency"), rows, more=left))
+    lead = (
+        f"{plural(flagged.height, 'entry is', 'entries are')} flagged. A flag changes nothing; a person is asked, about a "
+        "few entries a run, the most urgent and most used first. An entry that was asked about is not asked about again "
+        "until its text changes."
+    )
+    return Section("flags", "What could be better?", lead, blocks)
 
 
 def _why(row: dict[str, Any], week: WeekData) -> str:

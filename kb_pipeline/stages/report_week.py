@@ -83,6 +83,7 @@ class WeekData:
         merges: MERGES.
         conflicts: CONFLICTS, all that are open after the run.
         plan: PLAN.
+        flags: FLAGS.
         queue: QUEUE, as it stands after the run and in its order.
         trend: earlier weeks, oldest first: week (Date), entry_count, active, candidates, needs_review, archived,
             conflicted, queue_length, retired, merged (integers), mean_distinctiveness (0-1 or null).
@@ -105,6 +106,7 @@ class WeekData:
     merges: pl.DataFrame
     conflicts: pl.DataFrame
     plan: pl.DataFrame
+    flags: pl.DataFrame
     queue: pl.DataFrame
     trend: pl.DataFrame
     checks: tuple[CheckLine, ...]

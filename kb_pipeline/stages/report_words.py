@@ -36,6 +36,20 @@ REASONS: dict[str, str] = {
     ),
     ReasonCode.RETIRE_LOW_CI_UPPER: "It was tried often enough and hardly ever helped.",
     ReasonCode.RETIRE_STALE: "Nobody has needed it for a long time.",
+    ReasonCode.FLAGS_NO_STEPS: "It is a skill or runbook, but holds nothing that could be followed.",
+    ReasonCode.FLAGS_NO_RATIONALE: "It is a decision, but gives no ground for it.",
+    ReasonCode.FLAGS_VAGUE_FACT: "It is a fact with nothing but a short title, which states nothing.",
+    ReasonCode.FLAGS_EVENT_LOG: "It records what happened once, written by a machine, and says nothing that holds beyond.",
+    ReasonCode.FLAGS_GONE_REFERENCE: "It points at an entry that is unknown or out of use.",
+    ReasonCode.FLAGS_SEVERAL_TOPICS: "It holds several topics, so none of them is found well.",
+    ReasonCode.ELIGIBILITY_NOT_ACTIVE: "It is not in use.",
+    ReasonCode.ELIGIBILITY_IN_CONFLICT: "It stands in a severe open conflict, so neither side is given out.",
+    ReasonCode.ELIGIBILITY_EXPIRED: "Its time is over.",
+    ReasonCode.ELIGIBILITY_REJECTED: "A person rejected it.",
+    ReasonCode.ELIGIBILITY_NOT_PERMITTED: "Whoever asks may not see it.",
+    ReasonCode.ELIGIBILITY_HOLDS_SECRET: "Its text seems to hold a secret.",
+    ReasonCode.ELIGIBILITY_OUT_OF_SCOPE: "It belongs to another owner, repository or module.",
+    ReasonCode.ELIGIBILITY_LOW_CONFIDENCE: "Its confidence is too low.",
     ReasonCode.JUDGE_EXACT: "The two texts are the same, apart from layout and punctuation.",
     ReasonCode.JUDGE_CANONICAL: "The two texts say the same, word for word, in another notation.",
     ReasonCode.JUDGE_CONTRADICTION: "The two texts are alike except that one denies or reverses what the other says.",
@@ -178,6 +192,14 @@ CHECKS: dict[str, str] = {
     "judge_degraded": "The judge answered",
 }
 """Name of a check -> what it makes sure of; an unlisted check shows its name."""
+
+
+def ground_words(reason: str, explanation: str | None) -> str:
+    """The sentences of a question about one entry: of every ground when its explanation lists several, and its details."""
+    parts = (explanation or "").split("; ") if explanation else []
+    codes = [part for part in parts if part in REASONS] or [reason]
+    details = [part for part in parts if part not in REASONS]
+    return " ".join([*map(reason_words, codes), *([f"({', '.join(details)})"] if details else [])])
 
 
 def reason_words(code: str) -> str:

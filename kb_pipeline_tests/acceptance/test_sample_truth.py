@@ -164,6 +164,20 @@ def test_an_entry_that_addresses_the_judge_has_no_effect_and_is_flagged(sample: 
     assert flagged == {entry}
 
 
+def test_weak_entries_are_flagged_once_and_nothing_else_is(sample: SampleRun) -> None:
+    reasons = {
+        "decision_without_rationale": "flags.no_rationale",
+        "skill_without_steps": "flags.no_steps",
+        "vague_fact": "flags.vague_fact",
+    }
+    flags = sample.truth["quality_flags"]
+    asked = [(a["entry_id"], a["reason"]) for a in sample.actions if str(a["reason"]).startswith("flags.")]
+    assert sorted(asked) == sorted((entry, reasons[kind]) for kind, entries in flags.items() for entry in entries)
+    queue = sample.report("memory-review-queue.yaml")["queue"]
+    waiting = {row["memories"][0] for row in queue if str(row["reason"]).startswith("flags.")}
+    assert waiting == {entry for entry, _ in asked if sample.rows[entry]["state"] == "active"}
+
+
 def test_other_languages_are_curated_like_any(sample: SampleRun) -> None:
     for language, entries in sample.truth["languages"].items():
         for entry in entries:

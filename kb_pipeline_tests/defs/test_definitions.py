@@ -22,21 +22,22 @@ FLOW = {
     "gate_results": "knowledge_entries distinctiveness_scores entry_embeddings",
     "quality_scores": "knowledge_entries",
     "retirement_decisions": "knowledge_entries quality_scores",
+    "quality_flags": "knowledge_entries",
     "duplicate_pairs": "knowledge_entries retirement_decisions entry_embeddings",
     "judge_verdicts": "knowledge_entries duplicate_pairs",
     "merge_plan": "knowledge_entries judge_verdicts",
     "conflict_records": "knowledge_entries judge_verdicts",
     "curation_plan": "knowledge_entries distinctiveness_scores gate_results quality_scores retirement_decisions "
-    "judge_verdicts merge_plan conflict_records",
+    "judge_verdicts merge_plan conflict_records quality_flags",
     "applied_actions": "knowledge_entries distinctiveness_scores judge_verdicts conflict_records curation_plan",
     "health_report": "knowledge_entries distinctiveness_scores gate_results quality_scores retirement_decisions "
-    "judge_verdicts merge_plan conflict_records curation_plan applied_actions",
+    "judge_verdicts merge_plan conflict_records curation_plan applied_actions quality_flags",
 }
 """Each asset and what it is made from, in the order of the flow."""
 
 GROUPS = {
     "1_load": ["knowledge_entries", "entry_embeddings"],
-    "2_score": ["distinctiveness_scores", "gate_results", "quality_scores", "retirement_decisions"],
+    "2_score": ["distinctiveness_scores", "gate_results", "quality_scores", "retirement_decisions", "quality_flags"],
     "3_dedup": ["duplicate_pairs", "judge_verdicts", "merge_plan", "conflict_records"],
     "4_apply": ["curation_plan", "applied_actions", "health_report"],
 }

@@ -173,6 +173,8 @@ class Corpus:
                 ],
             ),
             conflicts,
+            flags=schemas.FLAGS.empty(),
+            max_new_flags=0,
             queue=load_queue(self.database, run),
             open_conflicts=set(is_open["conflict_id"]),
             conflicts_over=partial(conflicts_over, is_open, found),

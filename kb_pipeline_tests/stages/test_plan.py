@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from kb_pipeline import schemas
 from kb_pipeline.stages import conflicts, gates, merge, retire
+from kb_pipeline.stages.flags import find_flags, open_flags
 from kb_pipeline.stages.plan import STATE_CHANGES, PlanIdentity, build_plan, recommendation_id
 from kb_pipeline.vocabulary import ActionType, Mode, ReasonCode
 from kb_pipeline_tests.fakes.frames import AS_OF, cases, entries, frame, policy
@@ -47,6 +48,8 @@ def plan(
         frame(schemas.VERDICTS, case.get("verdicts", [])),
         frame(schemas.MERGES, case.get("merges", [])),
         frame(schemas.CONFLICTS, map(of_texts, case.get("conflicts", []))),
+        flags=case["flags"] if "flags" in case else schemas.FLAGS.empty(),
+        max_new_flags=case.get("max_new_flags", 20),
         queue=queue if isinstance(queue, pl.DataFrame) else frame(schemas.QUEUE, queue),
         open_conflicts=set(is_open["conflict_id"]),
         conflicts_over=partial(conflicts.conflicts_over, is_open, found),
@@ -159,14 +162,55 @@ def test_texts_that_a_person_should_see_are_flagged() -> None:
         {"id": "d", "state": "archived", "secret_kinds": ["token"], "addresses_judge": True},
         {"id": "e"},
     )
-    made = plan({}, found=found)
+    case = {"flags": open_flags(find_flags(found, policy().flags), found, schemas.QUEUE.empty())}
+    made = plan(case, found=found)
     rows = list(made.select("entry_id", "recommendation_type", "reason", "severity", "explanation").iter_rows())
     assert rows == [
         ("a", "FLAG", "load.secret", "high", "aws_key; password"),
         ("b", "FLAG", "load.addresses_judge", "medium", None),
         ("c", "FLAG", "load.secret", "high", "token"),
     ]
-    assert plan({}, Mode.RECOMMEND, found=found).equals(made)
+    assert plan(case, Mode.RECOMMEND, found=found).equals(made)
+
+
+FLAGS = frame(
+    schemas.FLAGS,
+    [
+        {"entry_id": "b", "flag_reasons": ["flags.no_steps", "flags.several_topics"], "flag_severity": "high",
+         "flag_value": 0.72},
+        {"entry_id": "a", "flag_reasons": ["flags.gone_reference"], "flag_severity": "low", "flag_value": 0.3,
+         "gone_references": ["kb-9 (unknown)"]},
+        {"entry_id": "c", "flag_reasons": ["load.addresses_judge"], "flag_severity": "medium", "flag_value": 0.2},
+    ],
+)  # fmt: skip
+
+
+def test_an_entry_with_several_flags_is_one_question_that_names_all() -> None:
+    made = plan({"flags": FLAGS})
+    rows = list(
+        made.select("entry_id", "recommendation_type", "reason", "severity", "explanation", "value").iter_rows()
+    )
+    assert rows == [
+        ("a", "FLAG", "flags.gone_reference", "low", "kb-9 (unknown)", 0.3),
+        ("b", "FLAG", "flags.no_steps", "high", "flags.no_steps; flags.several_topics", 0.72),
+        ("c", "FLAG", "load.addresses_judge", "medium", None, 0.2),
+    ]
+    assert plan({"flags": FLAGS}, Mode.RECOMMEND).equals(made)
+
+
+def test_flags_are_asked_about_in_a_bounded_number_the_best_first() -> None:
+    assert plan({"flags": FLAGS, "max_new_flags": 1})["entry_id"].to_list() == ["b", "c"]
+    # Words to a judge are always asked about.
+    assert plan({"flags": FLAGS, "max_new_flags": 0})["entry_id"].to_list() == ["c"]
+
+
+def test_nobody_is_asked_about_an_entry_that_leaves() -> None:
+    made = plan(TABLE["merge"] | {"flags": FLAGS, "max_new_flags": 1})
+    assert actions(made) == [
+        *TABLE["merge"]["actions"],
+        ["recommend", "a", None, None, "FLAG"],
+        ["recommend", "c", None, None, "FLAG"],
+    ]
 
 
 def test_two_grounds_for_one_question_are_one_question() -> None:

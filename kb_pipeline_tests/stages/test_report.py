@@ -315,7 +315,7 @@ def test_a_pair_with_one_withheld_text_marks_no_difference() -> None:
 
 
 def test_page_has_a_section_for_every_stage_word() -> None:
-    flow = "load distinctiveness gates score revalidate retire dedup judge merge conflicts apply report"
+    flow = "load distinctiveness gates score revalidate retire flags dedup judge merge conflicts apply report"
     assert [section.word for section in page(week_frames()).sections] == flow.split()
 
 

@@ -15,6 +15,7 @@ import polars as pl
 
 from kb_pipeline import schemas
 from kb_pipeline.stages.report import CheckLine, ReportHeader, WeekFrames
+from kb_pipeline_tests.stages.week_flags import PLAIN_FIELDS, week_flags
 
 WEEK = date(2026, 11, 16)
 AS_OF = datetime(2026, 11, 23, tzinfo=UTC)
@@ -108,17 +109,14 @@ def entries(rows: list[dict[str, Any]] | None = None) -> pl.DataFrame:
                 "state_changed_at": AS_OF - timedelta(days=100),
                 "merged_into": None,
                 "conflict_state": "none",
-                "attempts": 0,
-                "successes": 0,
-                "retrievals": 0,
                 "last_matched_at": AS_OF - timedelta(days=9, hours=5),
-                "evidence_count": 0,
                 "kept_rules": [],
                 "exact_key": None,
                 "merge_key": None,
                 "secret_kinds": [],
                 "addresses_judge": False,
             }
+            | PLAIN_FIELDS
             | row
         )
     return schemas.ENTRIES.build(filled).sort("entry_id")
@@ -367,6 +365,7 @@ def week_frames(**changes: Any) -> WeekFrames:
         "merges": schemas.MERGES.build(MERGES),
         "conflicts": schemas.CONFLICTS.build(CONFLICTS),
         "plan": schemas.PLAN.build(PLAN),
+        "flags": week_flags(ids),
         "queue": schemas.QUEUE.build(QUEUE),
         "trend": pl.DataFrame(TREND, schema=TREND_SCHEMA),
         "checks": CHECKS,

@@ -14,15 +14,16 @@ from kb_pipeline.defs.assets.wiring import check_specs, output, shown, step_of, 
 from kb_pipeline.defs.publish import WeekInputs, check_result, publish
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.policy.model import Policy
-from kb_pipeline.stages import checks, conflicts, gates, merge, retire
+from kb_pipeline.stages import checks, conflicts, flags, gates, merge, retire
 from kb_pipeline.stages.checks import CheckResult, check_plan
 from kb_pipeline.stages.plan import PlanIdentity, build_plan
 from kb_pipeline.stages.queue import still_waiting
-from kb_pipeline.vocabulary import Mode, ReasonCode, RunStatus, Severity
+from kb_pipeline.vocabulary import Mode, ReasonCode, RecommendationType, RunStatus, Severity
 
 RULE_KEYS: dict[str, str] = {
     **{code.value: key for code, key in gates.RULE_KEYS.items()},
     **{code.value: key for code, key in retire.RULE_KEYS.items()},
+    **{code.value: key for code, key in flags.RULE_KEYS.items()},
     ReasonCode.CONFLICTS_CONTRADICTION.value: conflicts.RULE_KEY,
     ReasonCode.CONFLICTS_VALUE_MISMATCH.value: conflicts.RULE_KEY,
     ReasonCode.CONFLICTS_TEXT_CHANGED.value: conflicts.RULE_KEY,
@@ -93,11 +94,14 @@ def curation_plan(
     conflict_records: pl.DataFrame,
     distinctiveness_scores: pl.DataFrame,
     quality_scores: pl.DataFrame,
+    quality_flags: pl.DataFrame,
 ) -> Iterator[dg.Output[pl.DataFrame] | dg.AssetCheckResult]:
     """Every action of the run, before anything is applied. What fails a check here is never applied."""
     step = step_of(context, knowledge_base, curation)
     policy, database, run = step.policy, step.database, step.run
     is_open = load_open_conflicts(database, run)
+    queue = still_waiting(load_queue(database, run), knowledge_entries)
+    unasked = flags.open_flags(quality_flags, knowledge_entries, queue)
     plan = build_plan(
         PlanIdentity(step.corpus, step.week, run.as_of, run.policy_fingerprint, run.epoch),
         knowledge_entries,
@@ -106,7 +110,9 @@ def curation_plan(
         judge_verdicts,
         merge_plan,
         conflict_records,
-        queue=still_waiting(load_queue(database, run), knowledge_entries),
+        flags=unasked,
+        max_new_flags=policy.flags.max_new_per_run,
+        queue=queue,
         open_conflicts=set(is_open["conflict_id"]),
         conflicts_over=partial(conflicts.conflicts_over, is_open, knowledge_entries),
         admit_to=policy.gates.admit_to,
@@ -121,14 +127,16 @@ def curation_plan(
         expected_count=count_entries(database, run)[0],
         allow_large_change=curation.allow_large_change,
     )
-    add_counts(database, run.run_id, checks=[asdict(result) for result in results])
+    settled = plan.filter((pl.col("recommendation_type") == RecommendationType.FLAG) | pl.col("to_state").is_not_null())
+    left = unasked.join(settled, on="entry_id", how="anti").height
+    add_counts(database, run.run_id, checks=[asdict(result) for result in results], flags_left=left)
     if failed := [
         result for result in results if not result.passed and checks.severity_of(policy, result) is Severity.HIGH
     ]:
         # Nothing downstream will run: what was found is published here, so that somebody can look at it.
         frames = WeekInputs(
             knowledge_entries, distinctiveness_scores, gate_results, quality_scores, retirement_decisions,
-            judge_verdicts, merge_plan, conflict_records, plan,
+            judge_verdicts, merge_plan, conflict_records, plan, quality_flags,
         )  # fmt: skip
         message = "; ".join(f"{result.name}: {result.sentence}" for result in failed)
         publish(database, run, policy, curation, frames, RunStatus.HALTED, results)

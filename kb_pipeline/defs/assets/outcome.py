@@ -105,6 +105,7 @@ def health_report(
     merge_plan: pl.DataFrame,
     conflict_records: pl.DataFrame,
     curation_plan: pl.DataFrame,
+    quality_flags: pl.DataFrame,
     applied_actions: pl.DataFrame,
 ) -> dg.MaterializeResult:  # type: ignore[type-arg]
     """Health of the corpus at the end of the week: report tables, YAML files and a page for analysts."""
@@ -112,7 +113,7 @@ def health_report(
     policy, database, run = step.policy, step.database, step.run
     frames = WeekInputs(
         knowledge_entries, distinctiveness_scores, gate_results, quality_scores, retirement_decisions, judge_verdicts,
-        merge_plan, conflict_records, curation_plan,
+        merge_plan, conflict_records, curation_plan, quality_flags,
     )  # fmt: skip
     trend = load_trend(database, step.corpus, step.week)
     results = checks.check_health(

@@ -1,4 +1,4 @@
-"""distinctiveness_scores, gate_results, quality_scores and retirement_decisions: what each entry is worth by rule."""
+"""distinctiveness_scores, gate_results, quality_scores, retirement_decisions and quality_flags: entries by rule."""
 
 import dagster as dg
 import polars as pl
@@ -8,6 +8,7 @@ from kb_pipeline.adapters.snapshots import load_activity
 from kb_pipeline.defs.assets.wiring import output, step_of, week_asset
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.stages.distinctiveness import corpus_version, score_distinctiveness
+from kb_pipeline.stages.flags import find_flags
 from kb_pipeline.stages.gates import NEAREST_SCHEMA, judge_gates, nearest_active
 from kb_pipeline.stages.retire import decide_retirement
 from kb_pipeline.stages.score import score_quality
@@ -85,3 +86,21 @@ def retirement_decisions(
     decisions = decide_retirement(knowledge_entries, quality_scores, step.policy.retire)
     counts = decisions["retire_decision"].value_counts().iter_rows()
     return output(decisions, **{f"entries_{word}": number for word, number in counts})
+
+
+@week_asset("2_score", "polars")
+def quality_flags(
+    context: dg.AssetExecutionContext,
+    knowledge_base: KnowledgeBase,
+    curation: Curation,
+    knowledge_entries: pl.DataFrame,
+) -> dg.Output[pl.DataFrame]:
+    """What is wrong with an entry on its own: no steps, no ground, no statement, an event record, a broken reference."""
+    step = step_of(context, knowledge_base, curation)
+    flags = find_flags(knowledge_entries, step.policy.flags)
+    counts = flags["flag_reasons"].explode().drop_nulls().value_counts().sort("flag_reasons").iter_rows()
+    return output(
+        flags,
+        entries_flagged=flags["flag_severity"].drop_nulls().len(),
+        **{reason.replace(".", "_"): number for reason, number in counts},
+    )
