@@ -30,6 +30,7 @@ _COMMANDS = {
     "runs": "history:runs",
     "rollback": "history:rollback",
     "explain": "history:explain",
+    "eval": "evaluate:evaluate",
     "policy": "policy:policy",
     "ui": "setup:ui",
     "stop": "setup:stop",

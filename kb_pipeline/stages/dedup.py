@@ -97,7 +97,7 @@ def find_duplicates(
         .alias("band")
     )
     equal = exact.with_columns(
-        pl.Series("similarity", _best_windows(vectors, owner, exact["l"].to_list(), exact["r"].to_list()), pl.Float64),
+        pl.Series("similarity", best_windows(vectors, owner, exact["l"].to_list(), exact["r"].to_list()), pl.Float64),
         pl.lit(Band.EXACT.value).alias("band"),
     )
     ids = entries["entry_id"]
@@ -124,7 +124,7 @@ def find_duplicates(
     )
 
 
-def _best_windows(
+def best_windows(
     vectors: npt.NDArray[np.float32], owner: npt.NDArray[np.int64], left: list[int], right: list[int]
 ) -> list[float | None]:
     """The best cosine of any two windows for each pair of rows; null where a text has no vectors.
