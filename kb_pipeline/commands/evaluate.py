@@ -40,8 +40,12 @@ def evaluate() -> None:
 @click.option("--judge", metavar="NAME", help="auto, rule or anthropic (else what the policy says).")
 @click.option("--map", "mapping", metavar="1=MERGE,0=KEEP_BOTH", help="What the labels of the file mean.")
 @click.option("--kind", default="fact", show_default=True, help="Kind of pairs that name none.")
-@click.option("--every-pair", is_flag=True, help="Take every pair for a candidate, whatever its similarity; no encoder.")
-@click.option("--rows", type=click.Path(path_type=Path), metavar="OUT", help="Write each pair with its outcome (JSONL).")
+@click.option(
+    "--every-pair", is_flag=True, help="Take every pair for a candidate, whatever its similarity; no encoder."
+)
+@click.option(
+    "--rows", type=click.Path(path_type=Path), metavar="OUT", help="Write each pair with its outcome (JSONL)."
+)
 @click.option("--plot", type=click.Path(path_type=Path), metavar="OUT", help="Draw the outcome (.png, .svg or .pdf).")
 @click.option("--profile", default="weekly", show_default=True, help="Set of policy values.")
 @policy_option
@@ -102,6 +106,55 @@ def pairs(
     if failed:
         click.echo(f"kb: the judge failed on {failed} pairs: both entries are kept", err=True)
         raise click.exceptions.Exit(5)
+
+
+@evaluate.command()
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--model", required=True, metavar="DIR", help="A sentence-transformers model without a record.")
+@click.option("--model-id", metavar="NAME", help="Its name in reports (else the name of the directory).")
+@click.option("--map", "mapping", metavar="1=MERGE,0=KEEP_BOTH", help="What the labels of the file mean.")
+@click.option("--kind", default="fact", show_default=True, help="Kind of pairs that name none.")
+@click.option("--replace", is_flag=True, help="Replace a record that is there already.")
+@policy_option
+@json_option
+def calibrate(
+    file: Path,
+    model: str,
+    model_id: str | None,
+    mapping: str | None,
+    kind: str,
+    replace: bool,
+    policy_file: Path | None,
+    as_json: bool,
+) -> None:
+    """Find the similarities at which a model is as rarely wrong as all-MiniLM-L6-v2 at its own, and record them.
+
+    Wrong is a pair of FILE that is no duplicate and yet as similar as that. The record is written beside the model; FILE
+    may be the word gold. Runs refuse a model without such a record.
+    """
+    from kb_pipeline.adapters.encoder import load_encoder, load_for_calibration
+    from kb_pipeline.adapters.encoder_models import CALIBRATION_FILE, MINILM, find_uncalibrated, write_calibration
+    from kb_pipeline.defs.calibration import calibrate_model
+    from kb_pipeline.errors import UsageError
+    from kb_pipeline.policy.load import load_policy
+
+    policy = load_policy(file=policy_file)
+    files = find_uncalibrated(model, model_id or Path(model).name or "model")
+    if (files.path / CALIBRATION_FILE).exists() and not replace:
+        raise UsageError(f"{files.path / CALIBRATION_FILE} is there already; --replace measures anew and replaces it")
+    labelled = _labelled(file, policy, _meanings(mapping), kind)
+    size = policy.encoder.batch_size
+    reference, candidate = load_encoder(MINILM, batch_size=size), load_for_calibration(files, batch_size=size)
+    found = calibrate_model(file, labelled, policy, reference, candidate, _tell_encoding)
+    end_progress()
+    written = write_calibration(files, merge=found.merge, borderline=found.borderline)
+    if as_json:
+        print_json({"model": str(files.path), "record": str(written), **found.document()})
+        return
+    click.echo(f"{candidate.name}: merge {found.merge:g}, borderline {found.borderline:g}, written to {written}")
+    click.echo(f"measured on {found.distinct_count} pairs that are no duplicates and {found.duplicate_count} that are:")
+    for line in found.lines(reference.name, candidate.name):
+        click.echo(f"  {line}")
 
 
 def _judge_name(name: str | None) -> str | None:
@@ -196,7 +249,9 @@ def _table(strata: Mapping[str, Mapping[str, Any]]) -> str:
 
 def _sentences(strata: Mapping[str, Mapping[str, Any]], judge: str, borderline: float | None) -> str:
     total = list(strata.values())[-1]
-    search = "every pair taken for a candidate" if borderline is None else f"candidates from similarity {borderline:g} on"
+    search = (
+        "every pair taken for a candidate" if borderline is None else f"candidates from similarity {borderline:g} on"
+    )
     facts = [
         ("duplicates that are candidates", "candidate_recall"),
         ("duplicates merged or queued", "found_recall"),

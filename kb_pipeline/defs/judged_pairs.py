@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from functools import lru_cache, partial
+from functools import partial
 from importlib.resources import as_file
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +51,9 @@ Owners = npt.NDArray[np.int64]
 
 _IDENTITY = PlanIdentity("labelled pairs", date(2020, 1, 6), datetime(2020, 1, 13, tzinfo=UTC), "", 0)
 _KEYS = ["entry_id_l", "entry_id_r"]
+_MEASURED: dict[tuple[str, str], dict[str, Any]] = {}
+_GOLD_BODY_CHARS = 1_000_000
+"""The gold set is ours: what a policy accepts from users is no matter here."""
 
 
 @dataclass(frozen=True)
@@ -113,7 +116,7 @@ def decide_pairs(
             pl.lit(None, pl.Float64).alias("similarity"),
             pl.when(is_exact).then("band").otherwise(pl.lit(Band.LEXICAL.value)).alias("band"),
         )
-    verdicts, failed = _judged(_all_pairs(labelled, entries, candidates, found), candidates, entries, judge)
+    verdicts, failed = _judged(_all_pairs(labelled, candidates, found), candidates, entries, judge)
     plan = _plan(entries, verdicts.join(candidates, on=_KEYS, how="semi", maintain_order="left"), policy)
     decided = (
         labelled.pairs.join(
@@ -142,39 +145,45 @@ def judge_named(name: str | None, policy: Policy) -> PairJudge:
 
 
 def gold_measure(policy: Policy) -> dict[str, Any]:
-    """Counts and rates of the rule judge on the shipped gold set, over all strata; measured once a process."""
-    return _gold_measure(policy.model_dump_json())
+    """Counts and rates of the rule judge on the shipped gold set, over all strata.
 
-
-@lru_cache(maxsize=8)
-def _gold_measure(policy_json: str) -> dict[str, Any]:
-    policy = Policy.model_validate_json(policy_json)
+    Every pair is judged, whatever its similarity. Measured once a process for each set of values that can change it.
+    """
     with as_file(gold_pairs()) as path:
-        labelled = read_labelled_pairs(
-            path, scope_fields=policy.scope_fields, max_body_chars=policy.load.max_body_chars
-        )
-    decided, _ = decide_pairs(labelled, policy, RuleJudge(script), None)
-    return tally(decided)[TOTAL]
+        key = str(path), policy.model_dump_json(include={"dedup", "merge", "gates"})
+        if key not in _MEASURED:
+            labelled = read_labelled_pairs(path, max_body_chars=_GOLD_BODY_CHARS)
+            _MEASURED[key] = tally(decide_pairs(labelled, policy, RuleJudge(script), None)[0])[TOTAL]
+    return _MEASURED[key]
+
+
+def pair_similarities(labelled: LabelledPairs, vectors: Vectors, owner: Owners) -> list[float | None]:
+    """The best cosine of any two windows of each pair, in the order of ``labelled.pairs``; null without vectors.
+
+    Args:
+        labelled: the pairs.
+        vectors: float32 [W, d], rows of length 1.
+        owner: int64 [W], ascending: the row of ``labelled.entries``.
+    """
+    row = labelled.entries.select("entry_id").with_row_index("row")
+    left, right = (
+        labelled.pairs.join(row, left_on=key, right_on="entry_id", how="left", maintain_order="left")["row"].to_list()
+        for key in _KEYS
+    )
+    return best_windows(vectors, owner, left, right)
 
 
 def _features(entries: pl.DataFrame) -> pl.DataFrame:
     return compute_features(entries.select("content_hash", "text").unique("content_hash", maintain_order=True))
 
 
-def _all_pairs(
-    labelled: LabelledPairs, entries: pl.DataFrame, candidates: pl.DataFrame, found: PairVectors | None
-) -> pl.DataFrame:
+def _all_pairs(labelled: LabelledPairs, candidates: pl.DataFrame, found: PairVectors | None) -> pl.DataFrame:
     """PAIRS of all labelled pairs. What is no candidate counts as found by another signal, so that it can be judged."""
     pairs = labelled.pairs.select(_KEYS)
     if found is None:
         similarity: list[float | None] = [None] * pairs.height
     else:
-        row = entries.select("entry_id").with_row_index("row")
-        left, right = (
-            pairs.join(row, left_on=key, right_on="entry_id", how="left", maintain_order="left")["row"].to_list()
-            for key in _KEYS
-        )
-        similarity = best_windows(found.vectors, found.owner, left, right)
+        similarity = pair_similarities(labelled, found.vectors, found.owner)
     return schemas.PAIRS.select(
         pairs.with_columns(pl.Series("similarity", similarity, dtype=pl.Float64).clip(-1.0, 1.0).round(5))
         .join(candidates.select(*_KEYS, "band"), on=_KEYS, how="left", maintain_order="left")

@@ -64,7 +64,9 @@ def planned_actions(pairs: pl.DataFrame, plan: pl.DataFrame) -> pl.DataFrame:
         pairs: columns entry_id_l and entry_id_r, at least.
         plan: PLAN of a run over the entries of these pairs.
     """
-    asks_merge = (pl.col("action") == ActionType.RECOMMEND) & (pl.col("recommendation_type") == RecommendationType.MERGE)
+    asks_merge = (pl.col("action") == ActionType.RECOMMEND) & (
+        pl.col("recommendation_type") == RecommendationType.MERGE
+    )
     named = plan.filter(pl.col("other_entry_id").is_not_null()).select(
         pl.min_horizontal("entry_id", "other_entry_id").alias("entry_id_l"),
         pl.max_horizontal("entry_id", "other_entry_id").alias("entry_id_r"),
@@ -157,18 +159,23 @@ def _rated(counts: Mapping[str, int]) -> dict[str, Any]:
     return rated
 
 
-def threshold_of_rate(similarities: npt.NDArray[np.float64], rate: float) -> float:
-    """The smallest cosine, in steps of 0.001, at or above which no larger share than ``rate`` of the pairs lies.
+def threshold_as_rare(similarities: npt.NDArray[np.float64], count: int) -> float | None:
+    """The cosine at or above which no more than ``count`` of these pairs lie: halfway to the next pair below it.
 
     Args:
-        similarities: cosines of pairs that are not duplicates, at least one; NaN for a pair without vectors.
-        rate: share of all these pairs, 0-1.
+        similarities: cosines of pairs that are not duplicates; NaN for a pair without vectors.
+        count: how many of them another model lets pass, at least 1.
 
     Returns:
-        A cosine in (0, 1]; 1.0 when even that lets too many pass.
+        A cosine in (0, 1], rounded to four digits; None when no threshold holds so many of them back.
     """
-    known = np.sort(similarities[~np.isnan(similarities)])
-    grid = np.arange(1, 1001) / 1000
-    passing = known.size - np.searchsorted(known, grid, side="left")
-    fitting = grid[passing <= rate * similarities.size + 1e-9]
-    return float(fitting[0]) if fitting.size else 1.0
+    known = np.sort(similarities[~np.isnan(similarities)])[::-1]
+    if known.size <= count:
+        halfway = float(known[-1]) if known.size else 1.0
+    else:
+        halfway = (float(known[count - 1]) + float(known[count])) / 2
+    threshold = round(halfway, 4)
+    if int((known >= threshold).sum()) > count:
+        # Several pairs share the cosine at the border: all of them stay below.
+        threshold = round(math.floor(float(known[count]) * 10_000 + 1) / 10_000, 4)
+    return threshold if 0 < threshold <= 1 else None
