@@ -89,7 +89,11 @@ def read_labelled_pairs(
             unmapped[shown] += 1
             continue
         pair_id = f"{line:08d}"
-        sides = {f"{pair_id}-{side}": _row(path, line, side, pair, kind) for side in ("a", "b")}
+        # Rows first: what is wrong with one is not blamed on the text that takes its place over from it.
+        read = {
+            side: _row(path, line, side, pair, kind) for side in sorted("ab", key=lambda s: isinstance(pair[s], str))
+        }
+        sides = {f"{pair_id}-{side}": read[side] for side in ("a", "b")}
         for entry_id, row in sides.items():
             if len(row.body or "") > max_body_chars:
                 problem = f"has more characters than load.max_body_chars = {max_body_chars} allows"
@@ -144,14 +148,15 @@ def _row(path: Path, line: int, side: str, pair: Mapping[str, Any], kind: Kind) 
     # A text has no place of its own; a row says where it belongs, and says so by leaving fields out as well.
     shared = other if isinstance(other, dict) else {}
     place = {} if isinstance(own, dict) else {name: value for name, value in shared.items() if name not in _OWN_FIELDS}
-    whole = {"kind": shared.get("kind") or kind.value} | place | {"id": f"{line}{side}"} | values
+    whole = {"kind": shared["kind"] if shared.get("kind") in set(Kind) else kind.value}
+    whole |= place | {"id": f"{line}{side}"} | values
     try:
         return read_json_row(json.dumps(whole, ensure_ascii=False).encode("utf-8", "surrogatepass"))
     except RowFault as fault:
         raise LabelledPairsError.wrong_line(path, line, f"{side}.{fault.field}", fault.reason) from fault
 
 
-_OWN_FIELDS = frozenset(ImportRow.model_fields) - {"kind", *_SCOPE}
+_OWN_FIELDS = frozenset(ImportRow.model_fields) - set(_SCOPE)
 """What one row says of itself alone. Unknown fields may belong to the scope, so a text beside a row takes them over."""
 
 
