@@ -29,6 +29,9 @@ from kb_pipeline.vocabulary import Kind, PairLabel, State
 NO_STRATUM = "all"
 """Stratum of pairs that name none."""
 
+ALL_STRATA = "total"
+"""No stratum may have this name: it is that of the row over all of them."""
+
 _SCOPE = ("tenant", "repository", "module")
 _UNDATED = datetime(2020, 1, 6, tzinfo=UTC)
 _RAW_SCHEMA: dict[str, Any] = (
@@ -102,6 +105,8 @@ def read_labelled_pairs(
         left, right = sides
         a, b = (json.dumps(pair[side], ensure_ascii=False) for side in ("a", "b"))
         stratum = NO_STRATUM if pair.get("stratum") is None else str(pair["stratum"])
+        if stratum == ALL_STRATA:
+            raise LabelledPairsError.wrong_line(path, line, "stratum", f"{stratum!r} is the name of the row over all")
         listed.append(
             {"pair_id": pair_id, "stratum": stratum, "label": meanings[shown].value, "a": a, "b": b}
             | {"entry_id_l": left, "entry_id_r": right}

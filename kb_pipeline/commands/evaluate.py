@@ -102,7 +102,8 @@ def pairs(
         )
     else:
         click.echo(_table(strata))
-        click.echo(_sentences(strata, chosen.name, thresholds and thresholds.min_borderline_similarity))
+        borderline = None if thresholds is None else thresholds.min_borderline_similarity
+        click.echo(_sentences(strata, chosen.name, borderline))
     if failed:
         click.echo(f"kb: the judge failed on {failed} pairs: both entries are kept", err=True)
         raise click.exceptions.Exit(5)

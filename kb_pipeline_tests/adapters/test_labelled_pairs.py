@@ -94,6 +94,7 @@ def test_labels_without_a_meaning_are_all_named_with_their_numbers(tmp_path: Pat
         ("{", ":2: line: is not JSON"),
         ("[1]", ":2: line: is not an object"),
         ('{"a": "x", "b": "y"}', ":2: label: is required"),
+        ('{"a": "x", "b": "y", "label": "MERGE", "stratum": "total"}', ":2: stratum: 'total' is the name"),
         ('{"a": "x", "label": "MERGE"}', ":2: b: is required"),
         ('{"a": "x", "b": 5, "label": "MERGE"}', ":2: b: is neither a text nor an import row"),
         ('{"a": "  ", "b": "y", "label": "MERGE"}', ":2: a.title: is empty"),
