@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import math
 import os
 import random
 import sys
@@ -24,6 +23,7 @@ from typing import Any
 REPOSITORY = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(REPOSITORY))
 
+from kb_pipeline.stages import evaluation  # noqa: E402
 from kb_pipeline.text.canonical import canonical_key  # noqa: E402
 from kb_pipeline.text.compare import compare  # noqa: E402
 from kb_pipeline.text.normalise import entry_text  # noqa: E402
@@ -68,12 +68,11 @@ MERGEABLE = frozenset({"same", "paraphrase"})
 
 def wilson(hits: int, n: int) -> str:
     """Return ``hits / n`` with its 95 % Wilson interval, or a dash when ``n`` is 0."""
-    if not n:
+    interval = evaluation.wilson(hits, n)
+    if interval is None:
         return "-"
-    z = 1.96
-    share, middle = hits / n, (hits / n + z * z / (2 * n)) / (1 + z * z / n)
-    half = z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n)) / (1 + z * z / n)
-    return f"{share:.3f} [{max(0, middle - half):.3f}-{min(1, middle + half):.3f}]"
+    low, high = interval
+    return f"{hits / n:.3f} [{low:.3f}-{high:.3f}]"
 
 
 def rows_of(path: Path) -> Iterator[Row]:

@@ -32,6 +32,7 @@ _COMMANDS = {
     "explain": "history:explain",
     "eligible": "retrieval:eligible",
     "search": "retrieval:search",
+    "eval": "evaluate:evaluate",
     "policy": "policy:policy",
     "ui": "setup:ui",
     "stop": "setup:stop",

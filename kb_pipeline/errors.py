@@ -7,7 +7,7 @@ that raises one words it alike. Exit codes are those of the command-line contrac
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 
 class KbError(Exception):
@@ -57,6 +57,44 @@ class MigrationError(UsageError):
 
 class EncoderError(UsageError):
     """The encoder is missing, its weights are not the expected ones, or it has no calibrated thresholds (K16)."""
+
+
+class LabelledPairsError(UsageError):
+    """A file of labelled pairs that cannot be used: names file, line and field, never the text."""
+
+    @classmethod
+    def wrong_line(cls, path: object, line: int, field: str, reason: str) -> LabelledPairsError:
+        """A line that is no labelled pair."""
+        return cls(
+            f"{path}:{line}: {field}: {reason}. A line is a JSON object with a and b (a text or an import row) and label."
+        )
+
+    @classmethod
+    def unmapped(cls, path: object, counts: Mapping[str, int], known: Iterable[str]) -> LabelledPairsError:
+        """Labels that nobody gave a meaning."""
+        listed = ", ".join(f"{label!r} ({count} pairs)" for label, count in sorted(counts.items())[:8])
+        more = f" and {len(counts) - 8} more" if len(counts) > 8 else ""
+        example = next(iter(sorted(counts)))
+        return cls(
+            f"{path}: labels without a meaning: {listed}{more}. Map each to one of {', '.join(known)}, as in "
+            f"--map '{example}=KEEP_BOTH'."
+        )
+
+    @classmethod
+    def empty(cls, path: object) -> LabelledPairsError:
+        """A file without pairs."""
+        return cls(f"{path} holds no labelled pair; give a JSONL file with a, b and label in each line.")
+
+    @classmethod
+    def unreadable(cls, path: object, error: Exception) -> LabelledPairsError:
+        """The file is missing, or no file of its kind."""
+        reason = getattr(error, "strerror", None) or error
+        return cls(f"{path} cannot be read: {reason}. Give a .jsonl or .jsonl.gz file of labelled pairs.")
+
+    @classmethod
+    def too_few(cls, path: object, what: str, needed: int, found: int) -> LabelledPairsError:
+        """Not enough pairs for what is to be measured on them."""
+        return cls(f"{path}: {found} {what}, and {needed} are needed to measure anything. Give more labelled pairs.")
 
 
 class CorpusBusyError(KbError):

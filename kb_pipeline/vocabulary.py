@@ -332,3 +332,22 @@ JUDGE_FAILURES: frozenset[ReasonCode] = frozenset(
     }
 )
 """Reasons that say a configured judge failed: the pair is kept and the run is degraded (behaviour 1)."""
+
+
+class PairLabel(StrEnum):
+    """What a reader says of two texts. SUBSET is a KEEP_BOTH whose one text says all of the other and more."""
+
+    MERGE = "MERGE"
+    KEEP_BOTH = "KEEP_BOTH"
+    CONFLICT = "CONFLICT"
+    SUBSET = "SUBSET"
+    SUPERSEDES = "SUPERSEDES"
+
+
+class PairAction(StrEnum):
+    """What a run would do with two entries."""
+
+    MERGE = "merge"
+    QUEUE = "queue"
+    KEEP = "keep"
+    CONFLICT = "conflict"

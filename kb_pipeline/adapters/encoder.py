@@ -94,6 +94,12 @@ def load_encoder(name_or_path: str = MINILM, batch_size: int = 16) -> Encoder:
     return SentenceEncoder(find_model(name_or_path), batch_size)
 
 
+def load_for_calibration(files: ModelFiles, batch_size: int = 16) -> Encoder:
+    """The encoder of a model that has no thresholds yet. Nothing but calibration may compare its vectors (K16)."""
+    _prepare_environment()
+    return SentenceEncoder(files, batch_size)
+
+
 def _prepare_environment() -> None:
     # Both must stand before torch and the hub client are imported; waiting threads that spin would slow busy machines.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")

@@ -72,6 +72,44 @@ def find_model(name_or_path: str) -> ModelFiles:
     return ModelFiles(path, _read_calibration(path, weights), _digest(sums), weights)
 
 
+def find_uncalibrated(name_or_path: str, model_id: str) -> ModelFiles:
+    """The files of a model that is to be calibrated, under a name of its own and with thresholds that let nothing pass.
+
+    Raises:
+        EncoderError: the model is not here, has no weights, is the one whose record ships, or the name cannot be used.
+    """
+    if name_or_path == MINILM:
+        raise EncoderError("encoder minilm: its calibration record ships with kb_pipeline and stays as it is.")
+    if not model_id.strip() or "@" in model_id or model_id in CALIBRATED:
+        raise EncoderError(f"model id {model_id!r} cannot be used: give a name of its own, without @.")
+    path = _local_path(name_or_path)
+    sums = _file_sums(path)
+    nothing = Calibration(model_id, merge=1.0, borderline=1.0)
+    return ModelFiles(path, nothing, _digest(sums), _weights_sha256(path, sums))
+
+
+def write_calibration(files: ModelFiles, *, merge: float, borderline: float) -> Path:
+    """Writes the calibration record beside a model and returns its path; what was written is what a run reads.
+
+    Raises:
+        EncoderError: the thresholds are none that a record may hold.
+        OSError: the directory cannot be written to.
+    """
+    record = {
+        "model_id": files.calibration.model_id,
+        "weights_sha256": files.weights_sha256,
+        "merge": merge,
+        "borderline": borderline,
+    }
+    if not 0 < borderline <= merge <= 1:
+        raise EncoderError(f"{files.path}: expected 0 < borderline <= merge <= 1, got {borderline} and {merge}.")
+    file = files.path / CALIBRATION_FILE
+    beside = file.with_suffix(".part")
+    beside.write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    beside.replace(file)
+    return file
+
+
 def weights_sha256(path: Path) -> str:
     """What a calibration record must state for the model in ``path``.
 

@@ -77,7 +77,7 @@ def take_row(changes: RowChanges, known: Known | None, row: ImportRow, source: S
     times = [time for time in (row.created_at, row.updated_at) if time is not None]
     effective_at = max(times) if times else source.undated
     base = {"corpus": source.corpus, "entry_id": row.id, "change_id": source.change_id}
-    version = _version(row)
+    version = version_of(row)
     evidence = [_evidence(piece) for piece in row.evidence]
     version["evidence_hash"] = evidence_hash(piece["evidence_key"] for piece in evidence)
     usage = [
@@ -148,7 +148,12 @@ def _said(known: Known | None, row: ImportRow) -> dict[str, Any]:
     return said
 
 
-def _version(row: ImportRow) -> dict[str, Any]:
+def version_of(row: ImportRow) -> dict[str, Any]:
+    """The columns of a version of an entry that a row gives, with its hashes; lists and unknown fields as JSON texts.
+
+    Raises:
+        RowFault: the row states another content hash than that of its text.
+    """
     values: dict[str, Any] = {name: getattr(row, name) for name in (*_TEXTS, *_PLAIN, *_MORE)}
     values |= {name: list(getattr(row, name)) or None for name in _LISTS}
     values |= {

@@ -52,6 +52,20 @@ def load_entries(database: Database, run: Run, scope_fields: tuple[str, ...]) ->
         .group_by("entry_id", "content_hash", maintain_order=True)
         .agg(pl.col("rule").alias("kept_rules"))
     )
+    return (
+        with_scope_and_text(raw, scope_fields)
+        .join(kept, on=["entry_id", "content_hash"], how="left", maintain_order="left")
+        .with_columns(pl.col("kept_rules").fill_null([]))
+    )
+
+
+def with_scope_and_text(raw: pl.DataFrame, scope_fields: tuple[str, ...]) -> pl.DataFrame:
+    """Stored rows of entries with ``scope`` and ``text`` added and ``title`` completed: same rows, same order.
+
+    Args:
+        raw: the fields of entries; alternatives, steps and extra as JSON texts.
+        scope_fields: unknown fields of a row that belong to its scope.
+    """
     scoped = raw.with_columns(
         pl.col("extra").str.json_path_match(f"$['{name}']").alias(f"scope_{name}") for name in scope_fields
     ).with_columns(
@@ -59,11 +73,7 @@ def load_entries(database: Database, run: Run, scope_fields: tuple[str, ...]) ->
         .struct.json_encode()
         .alias("scope")
     )
-    return (
-        _with_text(scoped)
-        .join(kept, on=["entry_id", "content_hash"], how="left", maintain_order="left")
-        .with_columns(pl.col("kept_rules").fill_null([]))
-    )
+    return _with_text(scoped)
 
 
 def count_entries(database: Database, run: Run) -> tuple[int, int]:

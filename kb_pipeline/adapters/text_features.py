@@ -43,10 +43,15 @@ def add_text_features(database: Database, corpus: str, entries: pl.DataFrame) ->
         fresh = compute_features(missing[batch])
         write_text_keys(database, TEXT_VERSION, fresh)
         parts.append(fresh.select(known.columns).cast(dict(known.schema)))  # type: ignore[arg-type]
-    complete = entries.join(
-        pl.concat(parts).unique("content_hash"), on="content_hash", how="left", maintain_order="left"
-    ).with_columns(pl.col("secret_kinds").fill_null([]), pl.col("addresses_judge").fill_null(False))
-    return schemas.ENTRIES.select(complete), missing.height
+    return with_features(entries, pl.concat(parts).unique("content_hash")), missing.height
+
+
+def with_features(entries: pl.DataFrame, features: pl.DataFrame) -> pl.DataFrame:
+    """ENTRIES from entries without features and the features of their texts, each text once."""
+    complete = entries.join(features, on="content_hash", how="left", maintain_order="left").with_columns(
+        pl.col("secret_kinds").fill_null([]), pl.col("addresses_judge").fill_null(False)
+    )
+    return schemas.ENTRIES.select(complete)
 
 
 def compute_features(texts: pl.DataFrame) -> pl.DataFrame:

@@ -191,6 +191,9 @@ class JudgePolicy(Section):
     max_concurrency: Annotated[int, Field(ge=1, le=64, description="calls at the same time")]
     min_confidence: Annotated[Share, Field(description="a less confident MERGE goes to review")]
     max_text_chars: Annotated[int, Field(ge=100, description="a longer text is never sent, the pair goes to review")]
+    min_gold_precision: Annotated[
+        Share, Field(description="X6: halt when fewer of the rules' merges on the shipped gold set are right")
+    ]
 
 
 WinnerKey = Literal["pinned", "approved", "confidence", "usage", "older", "smaller_id"]

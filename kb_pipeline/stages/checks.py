@@ -6,6 +6,7 @@ applied (exit 4); the others only speak. Blast radius is ledger X4; the list is 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -35,6 +36,7 @@ BLOCKING = (
     "scope_not_crossed",
     "specifics_equal",
     "blast_radius",
+    "gold_precision",
 )
 WARNING = ("coverage", "distinctiveness_drift", "borderline_backlog", "judge_degraded")
 
@@ -48,7 +50,9 @@ def check_plan(
     expected_count: int,
     allow_large_change: bool,
 ) -> list[CheckResult]:
-    """The blocking checks, in the order of BLOCKING; ``schema`` is asked elsewhere, because it needs a library's help.
+    """The blocking checks on a plan, in the order of BLOCKING.
+
+    ``schema`` and ``gold_precision`` are asked elsewhere: the one needs a library's help, the other no plan.
 
     Args:
         policy: blast radius limits.
@@ -190,6 +194,28 @@ def blast_radius(policy: Policy, entries: pl.DataFrame, plan: pl.DataFrame, *, a
         return CheckResult("blast_radius", True, "allowed by the operator: " + "; ".join(problems), numbers=numbers)
     sentence = "the change is small enough in every repository"
     return _result("blast_radius", problems, sentence, **numbers)
+
+
+def gold_precision(policy: Policy, measured: Mapping[str, Any]) -> CheckResult:
+    """X6 (judge.min_gold_precision): what the rules merge on the gold set is right.
+
+    Args:
+        policy: the limit.
+        measured: counts and rates of the rule judge over the whole gold set, see the evaluation stage.
+    """
+    merges, wrong, pairs = measured["merges"], measured["false_merges"], measured["pairs"]
+    numbers = {"gold_pairs": pairs, "gold_merges": merges, "gold_false_merges": wrong}
+    limit, precision = policy.judge.min_gold_precision, measured["precision"]
+    if precision is None:
+        return CheckResult("gold_precision", True, f"the rules merge none of {pairs} gold pairs", numbers=numbers)
+    # From the counts: a rounded precision could hide one wrong merge of many thousands.
+    problem = (
+        f"{wrong} of {merges} merges by rule on the gold set are wrong: precision {precision:g}, "
+        f"judge.min_gold_precision = {limit:g} (kb eval pairs gold --every-pair --judge rule shows them)"
+    )
+    too_low = merges - wrong < limit * merges
+    sentence = f"{merges - wrong} of {merges} merges by rule on the gold set are right"
+    return _result("gold_precision", [problem] if too_low else [], sentence, **numbers)
 
 
 def check_health(

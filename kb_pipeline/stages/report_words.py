@@ -186,6 +186,7 @@ CHECKS: dict[str, str] = {
     "scope_not_crossed": "No merge across owners, repositories or kinds",
     "specifics_equal": "Merged texts agree in numbers, names and negations",
     "blast_radius": "The change is not larger than allowed",
+    "gold_precision": "What the rules merge among the gold pairs is right",
     "coverage": "Everything was looked at",
     "distinctiveness_drift": "Distinctiveness is stable",
     "borderline_backlog": "Few borderline pairs wait",

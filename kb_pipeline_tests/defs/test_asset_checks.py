@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from datetime import date
+from pathlib import Path
 from typing import Any
 
 import dagster as dg
 import pytest
 
+from kb_pipeline.defs import judged_pairs
 from kb_pipeline.defs.frames import frame_path
 from kb_pipeline.defs.publish import check_result
+from kb_pipeline.gold import gold_pairs
 from kb_pipeline.schemas import FRAMES
 from kb_pipeline.stages import checks
 from kb_pipeline.stages.checks import CheckResult
@@ -70,6 +74,30 @@ def test_a_blocking_check_stops_before_anything_is_applied(new_desk: NewDesk) ->
     # What was found can be looked at.
     assert b"halted" in desk.corpus.files(WEEK)["memory-health-report.yaml"]
     assert desk.run(week=WEEK, config={"allow_large_change": True}).success
+    assert desk.merged() == {"b": "a"}
+
+
+def test_rules_that_merge_a_wrong_gold_pair_stop_the_run(
+    new_desk: NewDesk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = gold_pairs().read_text("utf-8").splitlines()
+    first = json.loads(lines[0])
+    assert first["label"] == "MERGE" and first["a"]["body"] == first["b"]["body"]
+    # The rules stay as they are: another set, in which a reader says that two equal texts are not the same.
+    other = tmp_path / "pairs.jsonl"
+    other.write_text("\n".join([json.dumps(first | {"label": "KEEP_BOTH"}), *lines[1:]]), "utf-8")
+    desk = new_desk()
+    before = desk.state()
+    with monkeypatch.context() as patch:
+        patch.setattr(judged_pairs, "gold_pairs", lambda: other)
+        result = desk.run(week=WEEK)
+    found = evaluations(result)["gold_precision"]
+    assert (result.success, found.passed, found.severity) == (False, False, dg.AssetCheckSeverity.ERROR)
+    assert "1 of " in str(found.description) and found.metadata["gold_false_merges"].value == 1
+    assert desk.state() == before and desk.last()[0] == "halted"
+    # With the set as it is shipped, the same week goes through.
+    result = desk.run(week=WEEK)
+    assert result.success and evaluations(result)["gold_precision"].passed
     assert desk.merged() == {"b": "a"}
 
 

@@ -49,7 +49,7 @@ def rows(house: House) -> dict[str, dict[str, object]]:
 
 
 def test_tested_blocks_run_and_do_what_the_readme_says(written: House) -> None:
-    first, back, backfill, policy = TESTED
+    first, back, backfill, policy, measure = TESTED
     run(written, first)
     shown = rows(written)
     assert (shown["up-2"]["merged_into"], shown["up-2"]["state"]) == ("up-1", "archived")
@@ -70,6 +70,11 @@ def test_tested_blocks_run_and_do_what_the_readme_says(written: House) -> None:
 
     run(written, policy)
     assert rows(written) == after
+
+    run(written, measure)
+    outcome = [json.loads(line) for line in (written.home / "outcome.jsonl").read_text("utf-8").splitlines()]
+    assert [row["action"] for row in outcome] == ["merge", "conflict"]
+    assert (written.home / "outcome.png").stat().st_size > 1000
 
 
 def test_exit_codes_are_those_of_the_table(written: House) -> None:

@@ -10,7 +10,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_pipeline import schemas
-from kb_pipeline.stages.checks import BLOCKING, WARNING, CheckResult, check_health, check_plan, severity_of
+from kb_pipeline.stages.checks import (
+    BLOCKING,
+    WARNING,
+    CheckResult,
+    check_health,
+    check_plan,
+    gold_precision,
+    severity_of,
+)
 from kb_pipeline.vocabulary import BY_PERSON_ONLY, TRANSITIONS, Severity, State
 from kb_pipeline_tests.fakes.frames import entries, frame, policy
 
@@ -47,7 +55,8 @@ def check(
         expected_count=found.height if expected is None else expected,
         allow_large_change=allow,
     )
-    assert tuple(result.name for result in results) == BLOCKING[1:]  # ``schema`` is asked elsewhere
+    # ``schema`` and ``gold_precision`` are asked elsewhere
+    assert tuple(result.name for result in results) == BLOCKING[1:-1]
     assert all(result.blocking for result in results)
     return {result.name: result for result in results}
 
@@ -289,6 +298,26 @@ def test_a_judge_that_failed() -> None:
     results = health(verdicts=rows)
     assert failed(results) == {"judge_degraded"}
     assert results["judge_degraded"].numbers == {"failed": 2}
+
+
+GOLD = {"pairs": 300, "merges": 80, "false_merges": 0, "precision": 1.0}
+
+
+@pytest.mark.parametrize(
+    ("measured", "limit", "passes"),
+    [
+        ({}, 1.0, True),
+        ({"false_merges": 1, "precision": 0.9875}, 1.0, False),
+        ({"false_merges": 1, "precision": 0.9875}, 0.98, True),
+        # Rounded, this precision is 1; the counts know better.
+        ({"merges": 100_000, "false_merges": 1, "precision": 1.0}, 1.0, False),
+        ({"merges": 0, "precision": None}, 1.0, True),
+    ],
+)
+def test_merges_on_the_gold_set(measured: dict[str, Any], limit: float, passes: bool) -> None:
+    result = gold_precision(policy(judge={"min_gold_precision": limit}), GOLD | measured)
+    assert (result.name, result.passed, result.blocking) == ("gold_precision", passes, True)
+    assert passes or ("1 of " in result.sentence and "judge.min_gold_precision = 1" in result.sentence)
 
 
 def test_severity_is_that_of_the_policy_else_by_kind() -> None:

@@ -11,6 +11,7 @@ from kb_pipeline.adapters.expectations import check_contracts
 from kb_pipeline.adapters.runs import add_counts, close_run
 from kb_pipeline.adapters.snapshots import count_entries, load_open_conflicts, load_queue
 from kb_pipeline.defs.assets.wiring import check_specs, output, shown, step_of, week_asset
+from kb_pipeline.defs.judged_pairs import gold_measure
 from kb_pipeline.defs.publish import WeekInputs, check_result, publish
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.policy.model import Policy
@@ -73,6 +74,7 @@ _DESCRIPTIONS = {
     "scope_not_crossed": "Nothing merges across tenants, repositories, modules or kinds.",
     "specifics_equal": "Texts that merge without a person hold the same numbers, names and negations.",
     "blast_radius": "No repository loses more of its active entries than apply.max_changed_share allows.",
+    "gold_precision": "Of the rules' merges on the shipped gold set, judge.min_gold_precision or more are right.",
 }
 
 
@@ -157,7 +159,7 @@ def plan_checks(
     expected_count: int,
     allow_large_change: bool,
 ) -> list[CheckResult]:
-    """The blocking checks: the contracts of the main frames, and what no plan may ever do."""
+    """The blocking checks: the contracts of the main frames, what no plan may ever do, and whether the rules still hold."""
     contracts = check_contracts({"knowledge_entries": entries, "judge_verdicts": verdicts, "curation_plan": plan})
     broken = [failure for contract in contracts for failure in contract.failures]
     evaluated = sum(contract.evaluated_count for contract in contracts)
@@ -166,4 +168,5 @@ def plan_checks(
         *check_plan(
             policy, entries, plan, verdicts, expected_count=expected_count, allow_large_change=allow_large_change
         ),
+        checks.gold_precision(policy, gold_measure(policy)),
     ]
