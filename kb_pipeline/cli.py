@@ -29,6 +29,7 @@ _COMMANDS = {
     "pairs": "entries:pairs",
     "runs": "history:runs",
     "rollback": "history:rollback",
+    "review": "review:review",
     "explain": "history:explain",
     "policy": "policy:policy",
     "ui": "setup:ui",

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kb_pipeline.errors import ReviewError
+from kb_pipeline.text.characters import fold_characters
 from kb_pipeline.text.normalise import content_hash, entry_text, fold
 from kb_pipeline.text.specifics import difference, specifics
 from kb_pipeline.vocabulary import (
@@ -193,7 +194,7 @@ def refuse_body(body: str, *, max_chars: int, secret_kinds: Sequence[str]) -> No
     Raises:
         ReviewError: it is empty, too long, holds a NUL or a secret. The text itself is not told.
     """
-    if not body.strip():
+    if not fold_characters(body).strip():  # what cannot be seen is no text
         raise ReviewError("the new body is empty; to take the entry out of use, archive it")
     if len(body) > max_chars:
         raise ReviewError(
