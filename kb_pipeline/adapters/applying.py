@@ -148,9 +148,7 @@ def _refuse_if_overtaken(cursor: Cursor, run: Run) -> None:
             "rollback": f"run {other[0]} of corpus {run.corpus!r} was rolled back",
             "review": f"a person answered a question of corpus {run.corpus!r}",
         }[other[1]]
-        raise KbError(
-            f"{happened} after this run had read the corpus; nothing was applied. Start the week again."
-        )
+        raise KbError(f"{happened} after this run had read the corpus; nothing was applied. Start the week again.")
 
 
 def _write(

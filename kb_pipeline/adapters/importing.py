@@ -189,9 +189,7 @@ def _known(cursor: Cursor, corpus: str, entry_ids: list[str], change_id: int) ->
         {"corpus": corpus, "change": change_id, "ids": ids},
     )
     for entry_id, *values in cursor.fetchall():
-        known[entry_id].reviewed = dict(
-            zip(_REVIEWED, zip(values[::2], values[1::2], strict=True), strict=True)
-        )
+        known[entry_id].reviewed = dict(zip(_REVIEWED, zip(values[::2], values[1::2], strict=True), strict=True))
     cursor.execute(
         "SELECT entry_id, event_id, action_id IS NULL, attempts, successes, retrievals FROM usage_events "
         "WHERE corpus = %s AND entry_id = ANY (%s)",

@@ -22,7 +22,7 @@ def later_review(cursor: Cursor, corpus: str, change_id: int, entry_ids: Iterabl
         CROSS JOIN LATERAL json_array_elements_text(a.touched_ids) m
         WHERE a.corpus = %s AND a.change_id > %s AND a.changes_entries AND m.value = ANY (%s) AND NOT {_VOIDED}
         ORDER BY a.change_id DESC, m.value LIMIT 1
-        """,  # noqa: S608 - a constant of this module
+        """,
         (corpus, change_id, sorted(set(entry_ids))),
     )
     row = cursor.fetchone()
@@ -37,7 +37,7 @@ def later_run(cursor: Cursor, corpus: str, change_id: int, entry_ids: Iterable[s
         CROSS JOIN LATERAL (VALUES (a.entry_id), (a.other_entry_id)) AS m (entry_id)
         WHERE a.corpus = %s AND a.change_id > %s AND a.action <> %s AND m.entry_id = ANY (%s) AND NOT {_VOIDED}
         ORDER BY a.change_id DESC LIMIT 1
-        """,  # noqa: S608 - a constant of this module
+        """,
         (corpus, change_id, ActionType.RECOMMEND, sorted(set(entry_ids))),
     )
     row = cursor.fetchone()

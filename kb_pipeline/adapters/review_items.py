@@ -29,6 +29,7 @@ _DONE = {
     ReviewAction.APPROVE: "answered it with an approval",
 }
 _MIN_PREFIX_CHARS = len("rec_") + 4
+_END_OF_TIME = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,7 @@ class Present:
 
     corpus: str
     snapshot_change_id: int
-    as_of: datetime = datetime.max.replace(tzinfo=UTC)
+    as_of: datetime = _END_OF_TIME
 
 
 def present(database: Database, corpus: str) -> Present:

@@ -173,7 +173,9 @@ def undo_review(database: Database, corpus: str, target: str, *, actor: str) -> 
         if row is None:
             cursor.execute("SELECT action_id FROM review_actions WHERE corpus = %s", (corpus,))
             known = [found[0] for found in cursor.fetchall()]
-            raise UnknownNameError(f"answer of corpus {corpus}", target, known, "kb explain ENTRY tells an entry's answers.")
+            raise UnknownNameError(
+                f"answer of corpus {corpus}", target, known, "kb explain ENTRY tells an entry's answers."
+            )
         action_id, action, recommendation_id, ids, touched, changes_entries, made_by, undone = row
         if undone:
             raise ReviewError(f"answer {action_id} was taken back already; nothing was changed")

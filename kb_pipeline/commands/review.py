@@ -33,7 +33,9 @@ def _body_options(command: F) -> F:
     """Where a new body comes from."""
     for option in reversed(
         (
-            click.option("--body", "body_file", type=click.Path(path_type=Path), help="File with the new body (UTF-8)."),
+            click.option(
+                "--body", "body_file", type=click.Path(path_type=Path), help="File with the new body (UTF-8)."
+            ),
             click.option("--body-text", metavar="TEXT", help="The new body itself."),
             click.option("--yes", is_flag=True, help="The new body may lose numbers, names or negations."),
         )

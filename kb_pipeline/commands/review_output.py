@@ -129,7 +129,7 @@ def _titles(item: Item) -> list[str]:
 def _sides(item: Item) -> list[list[Piece] | None]:
     """The texts as pieces with their difference marked; None where there is nothing to compare or to show."""
     subjects: tuple[Subject, ...] = item.question.subjects
-    if len(subjects) != 2 or item.is_withheld:  # noqa: PLR2004 - a pair
+    if len(subjects) != 2 or item.is_withheld:
         # Marked differences of the other text would tell what a withheld one holds.
         return [None] * len(subjects)
     return list(marked(subjects[0].text, subjects[1].text, max_chars=_TEXT_CHARS))

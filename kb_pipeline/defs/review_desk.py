@@ -172,8 +172,8 @@ def answer(
                 given = Answer(given.action, given.entry_id, given.resolution, item.suggested_body, given.confirmed)
         else:
             question = _unasked(database, corpus, policy, target, shown_hash)
-        lost = _checked_body(question, given, policy)
         effects = decide(question, given, admit_to=policy.gates.admit_to)
+        lost = _checked_body(question, given, policy)
         details: dict[str, Any] = {"lost": lost} if lost else {}
         if given.action is ReviewAction.APPROVE:
             (entry_id,) = effects.approved
@@ -224,10 +224,8 @@ def _checked_body(question: Question, given: Answer, policy: Policy) -> list[str
     if given.body is None or given.action not in (ReviewAction.ACCEPT, ReviewAction.EDIT):
         return []
     if given.action is ReviewAction.EDIT:
-        chosen = [one for one in question.subjects if given.entry_id in (None, one.entry_id)]
-        if len(chosen) != 1:
-            return []  # decide says which choice is missing
-        receiver, before = chosen[0], [chosen[0].text]
+        (receiver,) = [one for one in question.subjects if given.entry_id in (None, one.entry_id)]
+        before = [receiver.text]
     else:
         receiver, before = merge_sides(question.subjects)[0], [one.text for one in question.subjects]
     after = receiver.with_body(given.body).text
@@ -241,9 +239,7 @@ def _checked_body(question: Question, given: Answer, policy: Policy) -> list[str
     return lost
 
 
-def _unasked(
-    database: Database, corpus: str, policy: Policy, entry_id: str, shown_hash: str | None
-) -> Question:
+def _unasked(database: Database, corpus: str, policy: Policy, entry_id: str, shown_hash: str | None) -> Question:
     view = present(database, corpus)
     found = _subjects(database, view, policy, [entry_id])
     if not found:

@@ -249,7 +249,9 @@ def _merge(subjects: tuple[Subject, ...], body: str | None) -> Effects:
             "archive one of them, or keep both"
         )
     if winner.state is State.CANDIDATE:
-        raise ReviewError(f"{winner.entry_id} is a candidate and cannot take another entry in; let one of them in first")
+        raise ReviewError(
+            f"{winner.entry_id} is a candidate and cannot take another entry in; let one of them in first"
+        )
     move = _move(loser, State.ARCHIVED, ReasonCode.REVIEW_MERGED)
     edited = () if body is None or _is_same(winner, body) else (winner.with_body(body),)
     return Effects(
@@ -288,7 +290,7 @@ def _keep(question: Question, admit_to: str) -> Effects:
         for subject in question.subjects
         if subject.state is State.CANDIDATE
     )
-    if len(question.subjects) == 2:  # noqa: PLR2004 - a pair
+    if len(question.subjects) == 2:
         is_conflict = question.recommendation_type is RecommendationType.CONFLICT
         return Effects(moves=admitted, settles="all", resolution=Resolution.KEEP_BOTH if is_conflict else None)
     is_refresh = question.recommendation_type is RecommendationType.REFRESH

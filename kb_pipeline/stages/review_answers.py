@@ -49,10 +49,7 @@ def answered_by_people(verdicts: pl.DataFrame, entries: pl.DataFrame, settled: p
             .otherwise("reason")
             .alias("reason"),
             pl.when(decided).then(pl.lit("person")).otherwise("judge").alias("judge"),
-            *(
-                pl.when(decided).then(None).otherwise(name).alias(name)
-                for name in ("judge_confidence", "explanation")
-            ),
+            *(pl.when(decided).then(None).otherwise(name).alias(name) for name in ("judge_confidence", "explanation")),
             (pl.col("failed") & ~decided).alias("failed"),
         )
     )
