@@ -51,6 +51,12 @@ def present(database: Database, corpus: str) -> Present:
     return Present(corpus, last_change(database, corpus))
 
 
+def is_entry(database: Database, corpus: str, entry_id: str) -> bool:
+    """Whether the corpus holds an entry of this id."""
+    found = database.read("SELECT count(*) AS n FROM entries WHERE corpus = $1 AND entry_id = $2", (corpus, entry_id))
+    return bool(found["n"][0])
+
+
 def load_facts(database: Database, corpus: str) -> pl.DataFrame:
     """State, text and mark of every entry, without its text: entry_id, state, content_hash, keep_distinct."""
     return database.read(

@@ -12,54 +12,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any
 
 from kb_pipeline.adapters.applying import bring_evidence
 from kb_pipeline.adapters.database import Cursor, Database
 from kb_pipeline.adapters.importing import open_change, refresh
+from kb_pipeline.adapters.review_effects import Edited, Effects, Move
 from kb_pipeline.adapters.review_history import later_review, later_run
 from kb_pipeline.adapters.rows import canonical_json, derived_id
 from kb_pipeline.errors import ReviewError, UnknownNameError
 from kb_pipeline.vocabulary import LIVE_STATES, ReasonCode, UsageType
 
 _PERSON, _RULE = "person", "review"
-
-
-class Move(Protocol):
-    """A change of state, see stages.review.Move."""
-
-    entry_id: str
-    from_state: str
-    to_state: str
-    reason: str
-    merged_into: str | None
-    superseded_by: str | None
-
-
-class Edited(Protocol):
-    """An entry as it reads afterwards, see stages.review.Subject."""
-
-    entry_id: str
-    body: str | None
-    content_hash: str
-    source_hash: str
-
-
-class Effects(Protocol):
-    """What an answer does, see stages.review.Effects."""
-
-    moves: Sequence[Move]
-    merges: Sequence[tuple[str, str]]
-    edits: Sequence[Edited]
-    approved: Sequence[str]
-    validated: Sequence[str]
-    resolution: str | None
-    settles: str | None
-    spares: Sequence[tuple[str, str]]
-
-    @property
-    def changes_entries(self) -> bool:
-        """Whether later work may stand on it."""
 
 
 @dataclass(frozen=True)

@@ -205,10 +205,10 @@ def _answer(
     ticks: frozenset[ApprovalCheck] = frozenset(),
     use_suggested: bool = False,
 ) -> None:
-    from kb_pipeline.commands.review_output import printable
     from kb_pipeline.defs.clock import default_actor, now, open_database
     from kb_pipeline.defs.review_desk import answer
     from kb_pipeline.stages.review import Answer
+    from kb_pipeline.text.characters import printable
 
     corpus = given["corpus"]
     done = answer(

@@ -5,7 +5,6 @@ Texts that hold a secret or are restricted are withheld here as they are in repo
 
 from __future__ import annotations
 
-import unicodedata
 from datetime import datetime
 from typing import Any
 
@@ -14,6 +13,7 @@ from kb_pipeline.stages.report_diff import Piece, marked, shortened
 from kb_pipeline.stages.report_words import QUESTIONS, reason_words
 from kb_pipeline.stages.review import Subject
 from kb_pipeline.stages.review_words import CHECKS, possible_answers, subject_words
+from kb_pipeline.text.characters import printable
 from kb_pipeline.vocabulary import ApprovalCheck, RecommendationType
 
 _TITLE_CHARS, _TEXT_CHARS = 100, 20_000
@@ -102,14 +102,6 @@ def show_lines(
         for check, known in checks[question.subjects[0].entry_id].items():
             lines.append(f"  {check.value:<32} {CHECKS[check]}: {marks[known]}")
     return lines
-
-
-def printable(text: str) -> str:
-    """A text that cannot move the cursor, colour the terminal or turn the direction of writing: a mark stands for each."""
-    return "".join(
-        char if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else "\ufffd"
-        for char in text
-    )
 
 
 def _head(item: Item, now: datetime) -> str:

@@ -17,6 +17,7 @@ import polars as pl
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.review_items import (
     Present,
+    is_entry,
     load_evidence_of_questions,
     load_facts,
     load_subjects,
@@ -44,6 +45,7 @@ from kb_pipeline.stages.review import (
     refuse_body,
 )
 from kb_pipeline.stages.review_words import computed_checks, effect_words, ticked
+from kb_pipeline.text.characters import printable
 from kb_pipeline.vocabulary import ApprovalCheck, RecommendationType, ReviewAction, State
 
 _WAIT_SECONDS = 10.0
@@ -163,7 +165,7 @@ def answer(
     """
     present(database, corpus)
     with database.corpus_lock(corpus, wait_seconds=_WAIT_SECONDS):
-        if target.startswith("rec_"):
+        if target.startswith("rec_") and not is_entry(database, corpus, target):
             item = find_item(database, corpus, policy, target)
             question = item.question
             if use_suggested:
@@ -234,7 +236,11 @@ def _checked_body(question: Question, given: Answer, policy: Policy) -> list[str
     lost = lost_specifics(before, after)
     if lost and not given.confirmed:
         # Of texts that must not be shown, not even their numbers are told.
-        told = "parts that are withheld here" if any(one.notice for one in question.subjects) else "; ".join(lost)
+        told = (
+            "parts that are withheld here"
+            if any(one.notice for one in question.subjects)
+            else printable("; ".join(lost))
+        )
         raise ReviewError(f"the new body loses: {told}. If that is meant, say so with --yes; nothing was changed")
     return lost
 

@@ -69,3 +69,13 @@ def fold_characters(text: str) -> str:
         text = _HALF_WIDTH_KANA.sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)
     text = _SPACE_BESIDE_HAN.sub("", text)
     return unicodedata.normalize("NFC", text)
+
+
+def printable(text: str) -> str:
+    """Return ``text`` so that it cannot move the cursor, colour the terminal or turn the direction of writing: a mark
+    stands for each character that could.
+    """
+    return "".join(
+        char if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else "\ufffd"
+        for char in text
+    )

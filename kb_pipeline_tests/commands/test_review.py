@@ -110,7 +110,7 @@ def test_a_week_after_a_review_passes_and_asks_nothing_twice(bridge: HouseCorpus
     questions = ids(bridge)
     bridge.kb("review", "keep", questions["MERGE"]).ok()
     bridge.kb("review", "accept", questions["CONFLICT"], "--resolution", "keep_both").ok()
-    bridge.kb("review", "edit", "loud", "--body-text", "Two entries may say the same.").ok()
+    bridge.kb("review", "edit", "loud", "--body-text", "Two entries may say the same.", "--yes").ok()
     bridge.kb("review", "approve", "log-a", "--tick", "all").ok()
     done = bridge.curate("--week", "2026-11-02", "--json", **NEXT).ok().json
     assert all(check["passed"] for check in done["checks"] if check["blocking"])
