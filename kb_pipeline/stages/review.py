@@ -300,11 +300,13 @@ def _keep(question: Question, admit_to: str) -> Effects:
 
 def _spared(question: Question) -> tuple[tuple[str, str], ...]:
     """The rule that the question came from, set aside for the entry: a person has said no to it."""
-    by_type = {RecommendationType.ARCHIVE: "retire", RecommendationType.ADMIT: "admit"}
-    rule = by_type.get(question.recommendation_type) if question.recommendation_type else None
-    if rule == "retire" and question.subjects[0].state is State.CANDIDATE:
-        rule = "refuse"
-    return ((question.subjects[0].entry_id, rule),) if rule else ()
+    first, asked = question.subjects[0], question.recommendation_type
+    if asked is RecommendationType.MERGE:
+        # A candidate that says what another entry says would be refused by the gates: it waits instead.
+        return tuple((one.entry_id, "strengthen") for one in question.subjects if one.state is State.CANDIDATE)
+    if asked is RecommendationType.ARCHIVE:
+        return ((first.entry_id, "refuse" if first.state is State.CANDIDATE else "retire"),)
+    return ((first.entry_id, "admit"),) if asked is RecommendationType.ADMIT else ()
 
 
 def _approve(subject: Subject, admit_to: str) -> Effects:

@@ -72,10 +72,11 @@ def fold_characters(text: str) -> str:
 
 
 def printable(text: str) -> str:
-    """Return ``text`` so that it cannot move the cursor, colour the terminal or turn the direction of writing: a mark
-    stands for each character that could.
-    """
+    """Return ``text`` with a mark in place of what could move a cursor, colour a terminal or turn the writing around."""
     return "".join(
-        char if char in "\n\t" or unicodedata.category(char) not in ("Cc", "Cf", "Cs", "Zl", "Zp") else "\ufffd"
+        "\ufffd" if unicodedata.category(char) in _STEERING and char not in "\n\t\u200c\u200d" else char
         for char in text
     )
+
+
+_STEERING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})

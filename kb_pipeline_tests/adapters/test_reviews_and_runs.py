@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kb_pipeline.adapters.rolling_back import roll_back_entry, roll_back_run
-from kb_pipeline.errors import ReviewError, RollbackError
+from kb_pipeline.errors import KbError, ReviewError, RollbackError
 from kb_pipeline.vocabulary import Mode, Resolution
 from kb_pipeline_tests.fakes.corpus import NEXT_WEEK, NOW, Corpus, Decisions
 from kb_pipeline_tests.fakes.desk import ASKED, ROWS, Desk
@@ -96,6 +96,17 @@ def test_an_answer_never_takes_effect_before_the_last_week_that_was_applied(desk
     done = desk.do("archive", "d")
     assert done.written.effective_at == datetime(2026, 11, 23, tzinfo=UTC)
     assert desk.corpus.rows(as_of=datetime(2026, 11, 23, tzinfo=UTC))["d"]["state"] == "active"
+
+
+def test_a_run_during_which_somebody_answered_applies_nothing(desk: Desk) -> None:
+    run = desk.corpus.open(NEXT_WEEK)
+    desk.do("keep", desk.question("MERGE"))
+    before = desk.corpus.everything()
+    with pytest.raises(KbError, match="a person answered a question of corpus"):
+        desk.corpus.apply(run, Decisions(retire=("d",)))
+    assert desk.corpus.everything() == before
+    desk.corpus.curate(NEXT_WEEK, decided=Decisions(retire=("d",)))
+    assert desk.states()["d"] == "archived"
 
 
 def test_a_run_that_only_asked_may_be_rolled_back_after_the_answer(corpus: Corpus) -> None:
