@@ -57,13 +57,21 @@ def is_entry(database: Database, corpus: str, entry_id: str) -> bool:
     return bool(found["n"][0])
 
 
-def load_facts(database: Database, corpus: str) -> pl.DataFrame:
-    """State, text and mark of every entry, without its text: entry_id, state, content_hash, keep_distinct."""
+def load_facts(database: Database, corpus: str, queue: pl.DataFrame | None = None) -> pl.DataFrame:
+    """State, text and mark of entries, without their texts: entry_id, state, content_hash, keep_distinct.
+
+    Args:
+        database: where from.
+        corpus: the corpus.
+        queue: QUEUE: only the entries that it is about; None is all.
+    """
+    ids = None if queue is None else canonical_json(queue["entry_ids"].explode().drop_nulls().unique().to_list())
     return database.read(
         "SELECT e.entry_id, e.state, e.content_hash, v.keep_distinct FROM entries e "
-        "JOIN entry_versions v USING (corpus, entry_id, version_number) WHERE e.corpus = $1",
-        (corpus,),
-    )
+        "JOIN entry_versions v USING (corpus, entry_id, version_number) WHERE e.corpus = $1 "
+        "AND ($2::text IS NULL OR e.entry_id IN (SELECT m.value FROM json_array_elements_text($2::json) m))",
+        (corpus, ids),
+    ).cast({"entry_id": pl.String, "state": pl.String, "content_hash": pl.String, "keep_distinct": pl.Boolean})
 
 
 def load_subjects(
@@ -138,7 +146,7 @@ def refuse_closed(
         database: where from.
         corpus: the corpus.
         recommendation_id: the question, which is known not to be open.
-        queue: QUEUE of what is asked, answered ones left out.
+        queue: QUEUE with this question, empty when it was answered or taken back.
         facts: as ``load_facts`` gives them.
     """
     answer = load_answer(database, corpus, recommendation_id)
@@ -148,13 +156,12 @@ def refuse_closed(
             f"{answer['effective_at']:%Y-%m-%d}; nothing was changed (undo: kb review undo {answer['action_id']} "
             f"--corpus {corpus})"
         )
-    asked = queue.filter(pl.col("recommendation_id") == recommendation_id)
-    if asked.is_empty():
+    if queue.is_empty():
         raise ReviewError(
             f"question {recommendation_id} was taken back with the run that asked it; there is nothing to answer"
         )
-    ids, texts = asked["entry_ids"][0].to_list(), asked["content_hashes"][0].to_list()
-    known = {row["entry_id"]: row for row in facts.filter(pl.col("entry_id").is_in(ids)).iter_rows(named=True)}
+    ids, texts = queue["entry_ids"][0].to_list(), queue["content_hashes"][0].to_list()
+    known = {row["entry_id"]: row for row in facts.iter_rows(named=True)}
     for entry_id, text in zip(ids, texts, strict=True):
         if known[entry_id]["content_hash"] != text:
             raise ReviewError(

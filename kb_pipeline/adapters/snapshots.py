@@ -183,8 +183,17 @@ def load_settled_pairs(database: Database, run: View) -> pl.DataFrame:
     return frame.cast(pl.String)
 
 
-def load_queue(database: Database, run: View) -> pl.DataFrame:
-    """QUEUE as it stood before the run: what earlier runs asked, was not voided, and nobody has answered."""
+def load_queue(
+    database: Database, run: View, *, recommendation_id: str | None = None, entry_id: str | None = None
+) -> pl.DataFrame:
+    """QUEUE as it stood before the run: what earlier runs asked, was not voided, and nobody has answered.
+
+    Args:
+        database: where from.
+        run: corpus, time and last visible change.
+        recommendation_id: only this question.
+        entry_id: only questions about this entry.
+    """
     answered = load_answered(database, run)
     frame = database.read(
         f"""
@@ -195,9 +204,11 @@ def load_queue(database: Database, run: View) -> pl.DataFrame:
         WHERE r.corpus = $1 AND r.effective_at < '{run.as_of.isoformat()}' AND r.change_id <= {run.snapshot_change_id}
           AND NOT EXISTS (SELECT 1 FROM event_voids x WHERE x.corpus = r.corpus AND x.action_id = r.action_id
                           AND x.change_id <= {run.snapshot_change_id})
+          AND ($2::text IS NULL OR r.recommendation_id = $2)
+          AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM json_array_elements_text(r.entry_ids) m WHERE m.value = $3))
         ORDER BY r.recommendation_id, r.effective_at
         """,
-        (run.corpus,),
+        (run.corpus, recommendation_id, entry_id),
     )
     lists = frame.with_columns(
         pl.col("entry_ids", "content_hashes").cast(pl.String).str.json_decode(pl.List(pl.String))

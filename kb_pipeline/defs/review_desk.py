@@ -120,10 +120,10 @@ def find_item(database: Database, corpus: str, policy: Policy, name: str) -> Ite
     """
     view = present(database, corpus)
     recommendation_id = resolve_question_id(database, corpus, name)
-    queue, facts = load_queue(database, view), load_facts(database, corpus)
-    asked = queue.filter(pl.col("recommendation_id") == recommendation_id)
+    asked = load_queue(database, view, recommendation_id=recommendation_id)
+    facts = load_facts(database, corpus, asked)
     if still_waiting(asked, facts).is_empty():
-        refuse_closed(database, corpus, recommendation_id, queue, facts)
+        refuse_closed(database, corpus, recommendation_id, asked, facts)
     (item,) = _items(database, view, policy, asked)
     return item
 
@@ -213,11 +213,9 @@ def checks_of(database: Database, corpus: str, item: Item) -> dict[str, dict[App
 
 def _checks(database: Database, corpus: str, subject: Subject) -> dict[ApprovalCheck, bool | None]:
     view = present(database, corpus)
-    waiting = still_waiting(load_queue(database, view), load_facts(database, corpus))
-    merges = waiting.filter(
-        (pl.col("recommendation_type") == RecommendationType.MERGE)
-        & pl.col("entry_ids").list.contains(subject.entry_id)
-    )
+    about = load_queue(database, view, entry_id=subject.entry_id)
+    waiting = still_waiting(about, load_facts(database, corpus, about))
+    merges = waiting.filter(pl.col("recommendation_type") == RecommendationType.MERGE)
     return computed_checks(subject, has_open_merge=not merges.is_empty())
 
 
