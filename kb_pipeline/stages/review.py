@@ -165,6 +165,10 @@ def decide(question: Question, answer: Answer, *, admit_to: str) -> Effects:
             return Effects(edits=(_edited(_chosen(question, answer), answer.body),))
         case ReviewAction.ARCHIVE:
             subject = _chosen(question, answer)
+            if question.recommendation_type is RecommendationType.CONFLICT:
+                # Whoever archives one side keeps the other.
+                stays = Resolution.KEEP_B if subject is question.subjects[0] else Resolution.KEEP_A
+                return _resolve(question.subjects, stays)
             return Effects(moves=(_move(subject, State.ARCHIVED, ReasonCode.REVIEW_ARCHIVED),))
         case ReviewAction.KEEP:
             return _keep(question, admit_to)

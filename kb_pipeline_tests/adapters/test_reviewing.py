@@ -119,12 +119,18 @@ def test_a_merge_brings_evidence_and_approval_is_not_inherited(desk: Desk) -> No
 
 
 def test_a_resolution_is_recorded_with_the_conflict(desk: Desk) -> None:
-    desk.do("accept", desk.question("CONFLICT"), resolution=Resolution.KEEP_A)
+    name = desk.question("CONFLICT")
+    desk.do("archive", name, entry_id="a")
+    (row,) = desk.corpus.query("SELECT resolution FROM review_actions WHERE corpus = %s", desk.corpus.name)
+    assert row["resolution"] == "keep_b"
+    desk.undo(name)
+    desk.do("accept", name, resolution=Resolution.KEEP_A)
     rows = desk.corpus.query(
         "SELECT status, resolution, reason FROM conflicts WHERE corpus = %s ORDER BY change_id", desk.corpus.name
     )
     assert [tuple(row.values()) for row in rows] == [
         ("open", None, "conflicts.contradiction"),
+        ("resolved", "keep_b", "review.conflict_decided"),
         ("resolved", "keep_a", "review.conflict_decided"),
     ]
 
