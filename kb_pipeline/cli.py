@@ -29,6 +29,7 @@ _COMMANDS = {
     "pairs": "entries:pairs",
     "runs": "history:runs",
     "rollback": "history:rollback",
+    "review": "review:review",
     "explain": "history:explain",
     "eligible": "retrieval:eligible",
     "search": "retrieval:search",

@@ -119,6 +119,10 @@ class RollbackError(UsageError):
     """A rollback that is refused, with the reason."""
 
 
+class ReviewError(UsageError):
+    """An answer that cannot be given: stale, given already, not allowed here, or in need of a second look."""
+
+
 class VectorError(KbError):
     """Vectors that cannot be compared by cosine: names the row, what is wrong with it and what to do."""
 

@@ -208,6 +208,40 @@ class RecommendationType(StrEnum):
     ADMIT = "ADMIT"
 
 
+class ReviewAction(StrEnum):
+    """What a person can answer, or do with an entry unasked (ledger P5, M5)."""
+
+    ACCEPT = "accept"
+    EDIT = "edit"
+    KEEP = "keep"
+    ARCHIVE = "archive"
+    DISMISS = "dismiss"
+    APPROVE = "approve"
+
+
+class Resolution(StrEnum):
+    """How a person decides a conflict of A and B (ledger M8)."""
+
+    KEEP_A = "keep_a"
+    KEEP_B = "keep_b"
+    KEEP_BOTH = "keep_both"
+    NEITHER = "neither"
+    MANUAL = "manual"
+
+
+class ApprovalCheck(StrEnum):
+    """What a person has looked at before an entry is approved (ledger M5)."""
+
+    STATEMENT_CORRECT = "statement_correct"
+    EVIDENCE_SUFFICIENT = "evidence_sufficient"
+    SCOPE_CORRECT = "scope_correct"
+    NO_SECRET = "no_secret"  # noqa: S105 - a check, not a password
+    USEFUL = "useful"
+    NOT_DUPLICATE = "not_duplicate"
+    NOT_CONFLICTING = "not_conflicting"
+    INVALIDATION_POLICY_REASONABLE = "invalidation_policy_reasonable"
+
+
 class ActionType(StrEnum):
     """What one line of a curation plan does."""
 
@@ -306,6 +340,8 @@ class ReasonCode(StrEnum):
     JUDGE_UNAVAILABLE = "judge.unavailable"
     JUDGE_REJECTED_REQUEST = "judge.rejected_request"
     JUDGE_CANARY_FAILED = "judge.canary_failed"
+    JUDGE_KEPT_BY_PERSON = "judge.kept_by_person"
+    JUDGE_DISMISSED_BY_PERSON = "judge.dismissed_by_person"
 
     MERGE_SPECIFICS_DIFFER = "merge.specifics_differ"
     MERGE_CHAIN = "merge.chain"
@@ -318,6 +354,15 @@ class ReasonCode(StrEnum):
     CONFLICTS_VALUE_MISMATCH = "conflicts.value_mismatch"
     CONFLICTS_TEXT_CHANGED = "conflicts.text_changed"
     CONFLICTS_SIDE_GONE = "conflicts.side_gone"
+
+    REVIEW_ADMITTED = "review.admitted"
+    REVIEW_APPROVED = "review.approved"
+    REVIEW_ARCHIVED = "review.archived"
+    REVIEW_CONFLICT_DECIDED = "review.conflict_decided"
+    REVIEW_FLAGGED = "review.flagged"
+    REVIEW_MERGED = "review.merged"
+    REVIEW_OUT_OF_DATE = "review.out_of_date"
+    REVIEW_SUPERSEDED = "review.superseded"
 
 
 JUDGE_FAILURES: frozenset[ReasonCode] = frozenset(

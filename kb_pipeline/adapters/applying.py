@@ -8,6 +8,7 @@ winner as events of their own; the loser keeps its rows and changes only its sta
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import polars as pl
@@ -137,16 +138,17 @@ def _is_done(cursor: Cursor, run: Run) -> bool:
 def _refuse_if_overtaken(cursor: Cursor, run: Run) -> None:
     cursor.execute(
         "SELECT run_id, change_type FROM changes WHERE corpus = %s AND change_id > %s "
-        "AND change_type IN ('curation', 'rollback') ORDER BY change_id LIMIT 1",
+        "AND change_type IN ('curation', 'rollback', 'review') ORDER BY change_id LIMIT 1",
         (run.corpus, run.snapshot_change_id),
     )
     other = cursor.fetchone()
     if other is not None:
-        happened = "took effect" if other[1] == "curation" else "was rolled back"
-        raise KbError(
-            f"run {other[0]} of corpus {run.corpus!r} {happened} after this run had read the corpus; nothing was "
-            "applied. Start the week again."
-        )
+        happened = {
+            "curation": f"run {other[0]} of corpus {run.corpus!r} took effect",
+            "rollback": f"run {other[0]} of corpus {run.corpus!r} was rolled back",
+            "review": f"a person answered a question of corpus {run.corpus!r}",
+        }[other[1]]
+        raise KbError(f"{happened} after this run had read the corpus; nothing was applied. Start the week again.")
 
 
 def _write(
@@ -310,21 +312,54 @@ def _transfer(cursor: Cursor, run: Run, entries: pl.DataFrame, plan: pl.DataFram
         *merges.select("entry_id", "other_entry_id", "action_id").iter_rows(),
         *strengthened.select("other_entry_id", "entry_id", "action_id").iter_rows(),
     ]
-    if givers:
-        giver, receiver, action = (list(column) for column in zip(*givers, strict=True))
-        cursor.execute(
-            """
-            INSERT INTO evidence (corpus, entry_id, evidence_key, action_id, position, effective_at, change_id,
-                                  evidence_type, path, commit_sha, line_start, line_end, symbol, edge, ref, extra)
-            SELECT DISTINCT ON (t.receiver, g.evidence_key, t.action_id)
-                   %(corpus)s, t.receiver, g.evidence_key, t.action_id, g.position_number, %(as_of)s, %(change)s,
-                   g.evidence_type, g.path, g.commit_sha, g.line_start, g.line_end, g.symbol, g.edge, g.ref, g.extra
-            FROM unnest(%(giver)s::text[], %(receiver)s::text[], %(action)s::text[]) AS t (giver, receiver, action_id)
-            JOIN visible_evidence(%(corpus)s, %(as_of)s, %(seen)s, %(giver)s::text[]) g ON g.entry_id = t.giver
-            ORDER BY t.receiver, g.evidence_key, t.action_id
-            """,
-            {
-                "corpus": run.corpus, "as_of": run.as_of, "change": change_id, "seen": run.snapshot_change_id,
-                "giver": giver, "receiver": receiver, "action": action,
-            },
-        )  # fmt: skip
+    bring_evidence(
+        cursor,
+        run.corpus,
+        givers,
+        change_id=change_id,
+        effective_at=run.as_of,
+        seen_at=run.as_of,
+        seen_change_id=run.snapshot_change_id,
+    )
+
+
+def bring_evidence(
+    cursor: Cursor,
+    corpus: str,
+    givers: list[tuple[str, str, str]],
+    *,
+    change_id: int,
+    effective_at: datetime,
+    seen_at: datetime | None,
+    seen_change_id: int,
+) -> None:
+    """Gives the evidence of entries to others as events.
+
+    Args:
+        cursor: transaction to write in.
+        corpus: the corpus.
+        givers: (entry that gives, entry that receives, action).
+        change_id: the change that it belongs to.
+        effective_at: when it counts.
+        seen_at: evidence that took effect before this time is given; None is all.
+        seen_change_id: the last change whose evidence is given.
+    """
+    if not givers:
+        return
+    giver, receiver, action = (list(column) for column in zip(*givers, strict=True))
+    cursor.execute(
+        """
+        INSERT INTO evidence (corpus, entry_id, evidence_key, action_id, position, effective_at, change_id,
+                              evidence_type, path, commit_sha, line_start, line_end, symbol, edge, ref, extra)
+        SELECT DISTINCT ON (t.receiver, g.evidence_key, t.action_id)
+               %(corpus)s, t.receiver, g.evidence_key, t.action_id, g.position_number, %(at)s, %(change)s,
+               g.evidence_type, g.path, g.commit_sha, g.line_start, g.line_end, g.symbol, g.edge, g.ref, g.extra
+        FROM unnest(%(giver)s::text[], %(receiver)s::text[], %(action)s::text[]) AS t (giver, receiver, action_id)
+        JOIN visible_evidence(%(corpus)s, %(seen_at)s::timestamptz, %(seen)s, %(giver)s::text[]) g ON g.entry_id = t.giver
+        ORDER BY t.receiver, g.evidence_key, t.action_id
+        """,
+        {
+            "corpus": corpus, "at": effective_at, "change": change_id, "seen": seen_change_id, "seen_at": seen_at or "infinity",
+            "giver": giver, "receiver": receiver, "action": action,
+        },
+    )  # fmt: skip

@@ -13,7 +13,10 @@ import polars as pl
 
 from kb_pipeline.adapters.database import Cursor, Database, copy_in
 
-_OF_CORPUS = "SELECT v.content_hash FROM entry_versions v WHERE v.corpus = $1"
+_OF_CORPUS = (
+    "SELECT v.content_hash FROM entry_versions v WHERE v.corpus = $1 "
+    "UNION ALL SELECT d.content_hash FROM entry_edits d WHERE d.corpus = $1"
+)
 
 
 def read_text_keys(database: Database, corpus: str, text_version: str) -> pl.DataFrame:

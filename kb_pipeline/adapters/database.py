@@ -17,6 +17,7 @@ from typing import Any, TypeAlias
 
 import polars as pl
 import psycopg2
+import psycopg2.errors
 import psycopg2.extensions
 
 from kb_pipeline.adapters.database_url import connect
@@ -77,7 +78,7 @@ class Database:
         return frame
 
     @contextmanager
-    def corpus_lock(self, corpus: str, *, wait: bool = False) -> Iterator[None]:
+    def corpus_lock(self, corpus: str, *, wait: bool = False, wait_seconds: float = 0) -> Iterator[None]:
         """Holds the corpus against other runs and imports for as long as the block lasts.
 
         The lock belongs to the session of its own connection, so that a killed process frees it.
@@ -85,6 +86,7 @@ class Database:
         Args:
             corpus: corpus to hold.
             wait: wait for the present holder instead of refusing.
+            wait_seconds: wait so long before refusing.
 
         Raises:
             CorpusBusyError: somebody else holds the corpus and ``wait`` is false.
@@ -93,8 +95,13 @@ class Database:
         connection.autocommit = True
         try:
             with connection.cursor() as cursor:
-                if wait:
-                    cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 4021))", (corpus,))
+                if wait_seconds:
+                    cursor.execute("SELECT set_config('lock_timeout', %s, false)", (f"{int(wait_seconds * 1000)}ms",))
+                if wait or wait_seconds:
+                    try:
+                        cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 4021))", (corpus,))
+                    except psycopg2.errors.LockNotAvailable as error:
+                        raise CorpusBusyError(corpus) from error
                 else:
                     cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 4021))", (corpus,))
                     row = cursor.fetchone()

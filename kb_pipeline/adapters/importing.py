@@ -24,6 +24,8 @@ from kb_pipeline.adapters.rows import RowFault, canonical_json
 from kb_pipeline.vocabulary import State
 
 _FULL_REFRESH_ROWS = 20_000
+_REVIEWED = ("body", "updated_at", "review_state", "last_validated_at")
+"""Fields that a person's answer can change, in the order in which they are read below."""
 
 
 @dataclass
@@ -172,6 +174,22 @@ def _known(cursor: Cursor, corpus: str, entry_ids: list[str], change_id: int) ->
     if not known:
         return known
     ids = sorted(known)
+    cursor.execute(
+        """
+        SELECT s.entry_id, s.body, v.body, s.updated_at, v.updated_at, s.review_state, v.review_state,
+               s.last_validated_at, v.last_validated_at
+        FROM entry_snapshot(%(corpus)s, 'infinity', %(change)s, (
+            SELECT coalesce(array_agg(t.entry_id), '{}') FROM (
+                SELECT d.entry_id FROM entry_edits d WHERE d.corpus = %(corpus)s AND d.entry_id = ANY (%(ids)s)
+                UNION SELECT a.entry_id FROM entry_approvals a WHERE a.corpus = %(corpus)s AND a.entry_id = ANY (%(ids)s)
+            ) t)) s
+        JOIN entry_versions v ON v.corpus = %(corpus)s AND v.entry_id = s.entry_id AND v.version_number = s.version_number
+        WHERE s.entry_id = ANY (%(ids)s)
+        """,
+        {"corpus": corpus, "change": change_id, "ids": ids},
+    )
+    for entry_id, *values in cursor.fetchall():
+        known[entry_id].reviewed = dict(zip(_REVIEWED, zip(values[::2], values[1::2], strict=True), strict=True))
     cursor.execute(
         "SELECT entry_id, event_id, action_id IS NULL, attempts, successes, retrievals FROM usage_events "
         "WHERE corpus = %s AND entry_id = ANY (%s)",

@@ -8,10 +8,12 @@ the rule does not touch this text again. The rollback of a run carries no judgem
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from kb_pipeline.adapters.applying import score_action_id
 from kb_pipeline.adapters.database import Cursor, Database
 from kb_pipeline.adapters.importing import open_change, refresh
+from kb_pipeline.adapters.review_history import later_review, later_run
 from kb_pipeline.adapters.rows import derived_id
 from kb_pipeline.adapters.runs import load_run, require_rollback_target
 from kb_pipeline.errors import RollbackError
@@ -51,6 +53,7 @@ def roll_back_run(database: Database, run_id: str, *, actor: str) -> RolledBack:
                 f"Roll back the latest first: kb rollback {later[0]}"
             )
         actions = _actions(cursor, run_id, None)
+        _refuse_if_reviewed(cursor, f"run {run_id} (week {run.week})", run.corpus, target, actions)
         change_id = open_change(cursor, run.corpus, "rollback", actor_type="person", actor_id=actor, run_id=run_id)
         _void(cursor, run.corpus, [*(row[0] for row in actions), score_action_id(run)], None, change_id)
         cursor.execute(
@@ -83,21 +86,13 @@ def roll_back_entry(database: Database, run_id: str, entry_id: str, *, actor: st
             raise RollbackError(
                 f"run {run_id} changed nothing about entry {entry_id!r}; kb explain {entry_id} tells its story"
             )
-        cursor.execute(
-            """
-            SELECT a.run_id, m.entry_id FROM curation_actions a
-            CROSS JOIN LATERAL (VALUES (a.entry_id), (a.other_entry_id)) AS m (entry_id)
-            WHERE a.corpus = %s AND a.change_id > %s AND a.action <> %s AND m.entry_id = ANY (%s)
-              AND NOT EXISTS (SELECT 1 FROM event_voids v WHERE v.corpus = a.corpus AND v.action_id = a.action_id)
-            LIMIT 1
-            """,
-            (run.corpus, target["applied_change_id"], ActionType.RECOMMEND, sorted(_touched(own))),
-        )
-        if (later := cursor.fetchone()) is not None:
+        later = later_run(cursor, run.corpus, target["applied_change_id"], _touched(own))
+        if later is not None:
             raise RollbackError(
                 f"entry {entry_id!r} cannot be rolled back from run {run_id}: run {later[0]} built on it "
                 f"(entry {later[1]}). Roll that back first: kb rollback {later[0]}"
             )
+        _refuse_if_reviewed(cursor, f"entry {entry_id!r} of run {run_id}", run.corpus, target, own)
         change_id = open_change(cursor, run.corpus, "rollback", actor_type="person", actor_id=actor, run_id=run_id)
         _void(cursor, run.corpus, [row[0] for row in own], entry_id, change_id)
         for rule in sorted({str(row[1]) for row in own}):
@@ -155,6 +150,23 @@ def _void(cursor: Cursor, corpus: str, action_ids: list[str], entry_id: str | No
         "INSERT INTO event_voids (corpus, action_id, entry_id, change_id) SELECT %s, unnest(%s::text[]), %s, %s",
         (corpus, action_ids, entry_id, change_id),
     )
+
+
+def _refuse_if_reviewed(
+    cursor: Cursor,
+    what: str,
+    corpus: str,
+    target: dict[str, Any],
+    actions: list[tuple[str, str, str, str | None, str | None]],
+) -> None:
+    """What a person did to an entry since stands upon what the run did to it; what the run only asked about does not."""
+    did = _touched([row for row in actions if row[1] != ActionType.RECOMMEND])
+    review = later_review(cursor, corpus, target["applied_change_id"], did)
+    if review is not None:
+        raise RollbackError(
+            f"{what} cannot be rolled back: a person's answer {review[0]} built on it (entry {review[1]}). Take that back "
+            f"first: kb review undo {review[0]} --corpus {corpus}"
+        )
 
 
 def _touched(actions: list[tuple[str, str, str, str | None, str | None]]) -> set[str]:

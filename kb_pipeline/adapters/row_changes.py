@@ -44,6 +44,8 @@ class Known:
     last_matched_at: datetime | None
     last_retrieved_at: datetime | None
     usage_ids: set[str]
+    # What a person made of the entry: field -> (as it stands now, as it was imported).
+    reviewed: dict[str, tuple[Any, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ def take_row(changes: RowChanges, known: Known | None, row: ImportRow, source: S
     Raises:
         RowFault: the row contradicts its text or asks for a forbidden change of state; nothing was added.
     """
+    row = _as_imported(known, row)
     times = [time for time in (row.created_at, row.updated_at) if time is not None]
     effective_at = max(times) if times else source.undated
     base = {"corpus": source.corpus, "entry_id": row.id, "change_id": source.change_id}
@@ -113,6 +116,25 @@ def take_row(changes: RowChanges, known: Known | None, row: ImportRow, source: S
         return "unchanged"
     changes.touched.add(row.id)
     return "accepted" if known is None else "updated"
+
+
+def _as_imported(known: Known | None, row: ImportRow) -> ImportRow:
+    """The row without what it only repeats of a person's answers: an exported entry, imported again, says nothing new.
+
+    Raises:
+        RowFault: the row contradicts its text.
+    """
+    if known is None or not known.reviewed:
+        return row
+    changed: dict[str, Any] = {
+        name: imported
+        for name, (now, imported) in known.reviewed.items()
+        if _folded(getattr(row, name)) == _folded(now) and now != imported
+    }
+    if "body" in changed and row.content_hash is not None:
+        version_of(row)  # the hash belongs to the edited text, and must be right
+        changed["content_hash"] = None
+    return row.model_copy(update=changed) if changed else row
 
 
 def evidence_hash(keys: Iterable[str]) -> str:

@@ -6,24 +6,54 @@ only changes recorded before the run began, so that a re-run of a past week sees
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
 import polars as pl
 
 from kb_pipeline import schemas
 from kb_pipeline.adapters.database import Database
+from kb_pipeline.adapters.rows import canonical_json
 from kb_pipeline.adapters.runs import Run
 from kb_pipeline.text.normalise import entry_text, entry_title
 
 _TEXT_LISTS = ("alternatives", "steps")
+_ALL_RULES = ("admit", "refuse", "strengthen", "retire", "merge", "open_conflict", "close_conflict")
+"""What a run leaves alone in an entry that a person has changed after the end of the week."""
 
 
-def load_entries(database: Database, run: Run, scope_fields: tuple[str, ...]) -> pl.DataFrame:
+class View(Protocol):
+    """What is seen of a corpus: what took effect before a time and was recorded up to a change. A run is one."""
+
+    @property
+    def corpus(self) -> str:
+        """The corpus."""
+
+    @property
+    def as_of(self) -> datetime:
+        """The time before which things took effect."""
+
+    @property
+    def snapshot_change_id(self) -> int:
+        """The last change that is seen."""
+
+
+def load_entries(
+    database: Database, run: View, scope_fields: tuple[str, ...], entry_ids: Sequence[str] | None = None
+) -> pl.DataFrame:
     """ENTRIES of a run without the text features (exact_key, merge_key, secret_kinds, addresses_judge), by id.
+
+    Further columns (raw_title, body, ...) come along; the schema leaves them out.
 
     Args:
         database: where from.
         run: corpus, time and last visible change.
         scope_fields: unknown fields of a row that belong to its scope.
+        entry_ids: only these entries; None is all.
     """
+    only = "" if entry_ids is None else ", (SELECT array_agg(i.value) FROM json_array_elements_text($2::json) i)"
+    parameters = (run.corpus,) if entry_ids is None else (run.corpus, canonical_json(sorted(entry_ids)))
     raw = database.read(
         f"""
         SELECT s.entry_id, s.kind, s.tenant, s.repository, s.module, s.title, s.body, s.rationale,
@@ -32,11 +62,12 @@ def load_entries(database: Database, run: Run, scope_fields: tuple[str, ...]) ->
                s.first_effective_at, s.state, s.state_reason, s.state_changed_at, s.merged_into, s.conflict_state,
                s.attempts, s.successes, s.retrievals, s.last_matched_at, s.last_retrieved_at,
                s.evidence_count::bigint, s.supersedes::text AS supersedes, s.generated_from::text AS generated_from,
+               s.title AS raw_title, s.source_hash, s.invalidation_policy::text AS invalidation_policy,
                s.extra::text AS extra
-        FROM entry_snapshot($1, '{run.as_of.isoformat()}', {run.snapshot_change_id}) s
+        FROM entry_snapshot($1, '{run.as_of.isoformat()}', {run.snapshot_change_id}{only}) s
         ORDER BY s.entry_id COLLATE "C"
         """,
-        (run.corpus,),
+        parameters,
     )
     kept = (
         database.read(
@@ -44,6 +75,8 @@ def load_entries(database: Database, run: Run, scope_fields: tuple[str, ...]) ->
             SELECT DISTINCT p.entry_id, p.content_hash, p.rule
             FROM person_decisions p
             WHERE p.corpus = $1 AND p.decision = 'keep' AND p.change_id <= {run.snapshot_change_id}
+              AND NOT EXISTS (SELECT 1 FROM event_voids x WHERE x.corpus = p.corpus AND x.action_id = p.action_id
+                              AND x.change_id <= {run.snapshot_change_id})
             ORDER BY p.entry_id, p.rule
             """,
             (run.corpus,),
@@ -52,10 +85,16 @@ def load_entries(database: Database, run: Run, scope_fields: tuple[str, ...]) ->
         .group_by("entry_id", "content_hash", maintain_order=True)
         .agg(pl.col("rule").alias("kept_rules"))
     )
+    answered = _changed_by_a_person_since(database, run)
     return (
         with_scope_and_text(raw, scope_fields)
         .join(kept, on=["entry_id", "content_hash"], how="left", maintain_order="left")
-        .with_columns(pl.col("kept_rules").fill_null([]))
+        .with_columns(
+            pl.when(pl.col("entry_id").is_in(answered))
+            .then(pl.lit(pl.Series([list(_ALL_RULES)], dtype=schemas.Texts)).first())
+            .otherwise(pl.col("kept_rules").fill_null([]))
+            .alias("kept_rules")
+        )
     )
 
 
@@ -74,6 +113,22 @@ def with_scope_and_text(raw: pl.DataFrame, scope_fields: tuple[str, ...]) -> pl.
         .alias("scope")
     )
     return _with_text(scoped)
+
+
+def _changed_by_a_person_since(database: Database, run: View) -> list[str]:
+    """Entries that a person's answer changes after the end of the week: the run knows of it and does not get in its way."""
+    frame = database.read(
+        f"""
+        SELECT DISTINCT m.value AS entry_id
+        FROM review_actions r CROSS JOIN LATERAL json_array_elements_text(r.entry_ids) m
+        WHERE r.corpus = $1 AND r.changes_entries AND r.effective_at >= '{run.as_of.isoformat()}'
+          AND r.change_id <= {run.snapshot_change_id}
+          AND NOT EXISTS (SELECT 1 FROM event_voids x WHERE x.corpus = r.corpus AND x.action_id = r.action_id
+                          AND x.change_id <= {run.snapshot_change_id})
+        """,
+        (run.corpus,),
+    )
+    return list(frame["entry_id"].to_list())
 
 
 def count_entries(database: Database, run: Run) -> tuple[int, int]:
@@ -106,8 +161,50 @@ def load_activity(database: Database, run: Run) -> pl.DataFrame:
     return frame.select(pl.col("tenant").cast(pl.String), pl.col("used_at").cast(schemas.Time))
 
 
-def load_queue(database: Database, run: Run) -> pl.DataFrame:
-    """QUEUE as it stood before the run: every question that earlier runs asked and that was not voided."""
+def load_answered(database: Database, run: View) -> list[str]:
+    """Ids of the questions that people have answered. They name the texts: the same question is not asked again."""
+    frame = database.read(
+        f"""
+        SELECT DISTINCT r.recommendation_id FROM review_actions r
+        WHERE r.corpus = $1 AND r.recommendation_id IS NOT NULL AND r.change_id <= {run.snapshot_change_id}
+          AND NOT EXISTS (SELECT 1 FROM event_voids x WHERE x.corpus = r.corpus AND x.action_id = r.action_id
+                          AND x.change_id <= {run.snapshot_change_id})
+        ORDER BY r.recommendation_id
+        """,
+        (run.corpus,),
+    )
+    return list(frame["recommendation_id"].to_list())
+
+
+def load_settled_pairs(database: Database, run: View) -> pl.DataFrame:
+    """Pairs of texts that a person said are two: entry_id_l, entry_id_r, content_hash_l, content_hash_r, covers."""
+    frame = database.read(
+        f"""
+        SELECT d.entry_id_l, d.entry_id_r, d.content_hash_l, d.content_hash_r, min(d.covers) AS covers
+        FROM pair_decisions d
+        WHERE d.corpus = $1 AND d.change_id <= {run.snapshot_change_id}
+          AND NOT EXISTS (SELECT 1 FROM event_voids x WHERE x.corpus = d.corpus AND x.action_id = d.action_id
+                          AND x.change_id <= {run.snapshot_change_id})
+        GROUP BY d.entry_id_l, d.entry_id_r, d.content_hash_l, d.content_hash_r
+        ORDER BY d.entry_id_l, d.entry_id_r
+        """,
+        (run.corpus,),
+    )
+    return frame.cast(pl.String)
+
+
+def load_queue(
+    database: Database, run: View, *, recommendation_id: str | None = None, entry_id: str | None = None
+) -> pl.DataFrame:
+    """QUEUE as it stood before the run: what earlier runs asked, was not voided, and nobody has answered.
+
+    Args:
+        database: where from.
+        run: corpus, time and last visible change.
+        recommendation_id: only this question.
+        entry_id: only questions about this entry.
+    """
+    answered = load_answered(database, run)
     frame = database.read(
         f"""
         SELECT DISTINCT ON (r.recommendation_id) r.recommendation_id, r.recommendation_type, r.severity,
@@ -117,14 +214,16 @@ def load_queue(database: Database, run: Run) -> pl.DataFrame:
         WHERE r.corpus = $1 AND r.effective_at < '{run.as_of.isoformat()}' AND r.change_id <= {run.snapshot_change_id}
           AND NOT EXISTS (SELECT 1 FROM event_voids x WHERE x.corpus = r.corpus AND x.action_id = r.action_id
                           AND x.change_id <= {run.snapshot_change_id})
+          AND ($2::text IS NULL OR r.recommendation_id = $2)
+          AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM json_array_elements_text(r.entry_ids) m WHERE m.value = $3))
         ORDER BY r.recommendation_id, r.effective_at
         """,
-        (run.corpus,),
+        (run.corpus, recommendation_id, entry_id),
     )
     lists = frame.with_columns(
         pl.col("entry_ids", "content_hashes").cast(pl.String).str.json_decode(pl.List(pl.String))
     )
-    return schemas.QUEUE.select(lists)
+    return schemas.QUEUE.select(lists.filter(~pl.col("recommendation_id").is_in(answered)))
 
 
 def load_open_conflicts(database: Database, run: Run) -> pl.DataFrame:

@@ -5,6 +5,7 @@ Belongs here: reading the histories of one entry, and telling them in plain word
 
 from __future__ import annotations
 
+import json
 from datetime import datetime
 from typing import Any
 
@@ -37,7 +38,7 @@ def load_story(database: Database, corpus: str, entry_id: str) -> dict[str, Any]
                s.state_changed_at, s.merged_into, s.superseded_by, s.conflict_state, s.confidence, s.pinned,
                s.review_state, s.sensitivity, s.attempts, s.successes, s.retrievals, s.last_matched_at, s.created_at,
                s.updated_at, s.expires_at, s.evidence_count, s.distinctiveness, s.quality_score, s.content_hash,
-               s.version_number
+               s.version_number, s.edit_action_id IS NOT NULL AS edited
         FROM entry_snapshot($1, 'infinity', {change}, ARRAY[$2::text]) s
         """,
         (corpus, entry_id),
@@ -72,7 +73,8 @@ def load_story(database: Database, corpus: str, entry_id: str) -> dict[str, Any]
         ),
         "transitions": _rows(
             database,
-            "SELECT c.effective_at AS at, c.from_state, c.to_state, c.reason, c.rule, c.merged_into, c.actor_type, "
+            "SELECT c.effective_at AS at, c.from_state, c.to_state, c.reason, c.rule, c.merged_into, c.superseded_by, "
+            "c.actor_type, "
             f"c.actor_id, c.run_id, c.policy_fingerprint, {_VOIDED} AS rolled_back "
             f"FROM entry_state_history c WHERE {_ENTRY} ORDER BY c.effective_at, c.change_id",
             corpus,
@@ -89,10 +91,29 @@ def load_story(database: Database, corpus: str, entry_id: str) -> dict[str, Any]
         "kept": _rows(
             database,
             f"SELECT c.effective_at AS at, c.rule, c.actor_id, c.content_hash FROM person_decisions c WHERE {_ENTRY} "
-            "ORDER BY c.effective_at",
+            f"AND NOT {_VOIDED} ORDER BY c.effective_at",
             corpus,
             entry_id,
         ),
+        "reviews": [
+            row | {"entry_ids": json.loads(row["entry_ids"]), "details": json.loads(row["details"] or "{}")}
+            for row in _rows(
+                database,
+                """
+                SELECT c.effective_at AS at, c.action_id, c.action, c.recommendation_id, c.recommendation_type, c.resolution,
+                       c.entry_ids::text AS entry_ids, c.details::text AS details, c.actor_id, u.actor_id AS undone_by,
+                       u.recorded_at AS undone_at
+                FROM review_actions c
+                LEFT JOIN event_voids v ON v.corpus = c.corpus AND v.action_id = c.action_id
+                LEFT JOIN changes u ON u.change_id = v.change_id
+                WHERE c.corpus = $1 AND EXISTS (
+                    SELECT 1 FROM json_array_elements_text(c.entry_ids) m WHERE m.value = $2)
+                ORDER BY c.change_id
+                """,
+                corpus,
+                entry_id,
+            )
+        ],
     }
 
 
@@ -116,6 +137,7 @@ def story_lines(story: dict[str, Any]) -> list[str]:
         f"Scores     distinctiveness {_number(entry['distinctiveness'])}, confidence {_number(entry['confidence'])}, "
         f"evidence {entry['evidence_count']}",
         f"Text       version {entry['version_number']}, {entry['content_hash'][:12]}"
+        + (", body written by a person" if entry["edited"] else "")
         + (", approved by a person" if entry["review_state"] == "approved" else "")
         + (", pinned" if entry["pinned"] else ""),
         "",
@@ -133,6 +155,8 @@ def _events(story: dict[str, Any]) -> list[str]:
         what = f"entered as {move['to_state']}" if start else f"{move['from_state']} -> {move['to_state']}"
         if move["merged_into"]:
             what += f", merged into {move['merged_into']}"
+        if move["superseded_by"]:
+            what += f", superseded by {move['superseded_by']}"
         why = f": {move['reason']}" if move["reason"] else ""
         rule = f" (rule {move['rule']})" if move["rule"] else ""
         by = f", by {move['actor_id']}" if move["actor_type"] == "person" else f", run {move['run_id']}"
@@ -155,7 +179,19 @@ def _events(story: dict[str, Any]) -> list[str]:
         told.append(
             (keep["at"], f"{keep['actor_id']} keeps this text: rule {keep['rule']} leaves it alone until it changes")
         )
+    told += [(review["at"], _answered(review, own)) for review in story["reviews"]]
     return [f"{_day(at)}  {what}" for at, what in sorted(told, key=lambda event: event[0])]
+
+
+def _answered(review: dict[str, Any], own: str) -> str:
+    """What a person answered, and whether it was taken back."""
+    asked = f" to {review['recommendation_type']}" if review["recommendation_type"] else ""
+    others = [entry for entry in review["entry_ids"] if entry != own]
+    beside = f" with {', '.join(others)}" if others else ""
+    how = f" ({review['resolution']})" if review["resolution"] else ""
+    lost = f", losing {len(review['details']['lost'])} specifics" if review["details"].get("lost") else ""
+    undone = f" - taken back by {review['undone_by']} on {_day(review['undone_at'])}" if review["undone_by"] else ""
+    return f"{review['actor_id']} answered {review['action']}{how}{asked}{beside}{lost}, answer {review['action_id']}{undone}"
 
 
 def _rows(database: Database, query: str, corpus: str, entry_id: str) -> list[dict[str, Any]]:

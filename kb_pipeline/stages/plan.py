@@ -9,7 +9,7 @@ person about the rest. In mode ``recommend`` nothing changes state: every change
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -87,6 +87,7 @@ def build_plan(
     admit_to: str,
     rule_keys: dict[str, str],
     mode: Mode,
+    answered: Sequence[str] = (),
 ) -> pl.DataFrame:
     """PLAN of a run, by action and ids.
 
@@ -107,6 +108,7 @@ def build_plan(
         admit_to: state of an admitted candidate.
         rule_keys: reason code -> policy key of its rule.
         mode: whether changes are made or asked.
+        answered: ids of questions that people have answered; they are not asked again.
     """
     merged = merges.filter(pl.col("merge_decision") == "merge").select("loser_id", "winner_id")
     from_gates = _from_gates(gates, admit_to, dict(merged.iter_rows()))
@@ -135,7 +137,7 @@ def build_plan(
         .select("entry_id", "state", "content_hash")
         .iter_rows(named=True)
     }
-    waiting = set(queue["recommendation_id"].to_list())
+    waiting = {*queue["recommendation_id"], *answered}
     planned, new_flags = [], 0
     for row in rows:
         own, other_id = facts[row["entry_id"]], row.get("other_entry_id")

@@ -1,7 +1,7 @@
 """The review queue: what waits for a person at the end of a run.
 
 A question waits until somebody answers it, one of its entries leaves the live states, or one of its texts changes. Whether
-two entries are one is answered by marking either as distinct. Order: conflicts first, then by value, then by age.
+two entries are one is also answered by marking either as distinct. Order: conflicts first, then by value, then by age.
 """
 
 from __future__ import annotations
@@ -69,8 +69,12 @@ def queue_after(
     both = pl.concat([queue, schemas.QUEUE.select(asked)]).unique(
         "recommendation_id", keep="first", maintain_order=True
     )
-    waiting = still_waiting(both, rest)
-    return waiting.sort(
+    return in_order(still_waiting(both, rest))
+
+
+def in_order(queue: pl.DataFrame) -> pl.DataFrame:
+    """QUEUE in the order in which a person should look: conflicts, then by value, then by age."""
+    return queue.sort(
         pl.col("recommendation_type") != RecommendationType.CONFLICT,
         -pl.col("value").fill_null(0.0),
         "since",

@@ -97,6 +97,16 @@ REASONS: dict[str, str] = {
     ReasonCode.CONFLICTS_VALUE_MISMATCH: "The two entries give different values for the same thing.",
     ReasonCode.CONFLICTS_TEXT_CHANGED: "One of the two says another thing now, so the conflict is over.",
     ReasonCode.CONFLICTS_SIDE_GONE: "One of the two is out of use now, so the conflict is over.",
+    ReasonCode.JUDGE_KEPT_BY_PERSON: "A person read both texts and keeps both, until one of them changes.",
+    ReasonCode.JUDGE_DISMISSED_BY_PERSON: "A person turned the merge of these two down, until one of them changes.",
+    ReasonCode.REVIEW_ADMITTED: "A person let the new entry in.",
+    ReasonCode.REVIEW_APPROVED: "A person approved it.",
+    ReasonCode.REVIEW_ARCHIVED: "A person took it out of use.",
+    ReasonCode.REVIEW_CONFLICT_DECIDED: "A person decided which side of the conflict holds.",
+    ReasonCode.REVIEW_FLAGGED: "A person agreed that something is wrong with it.",
+    ReasonCode.REVIEW_MERGED: "A person read both texts and merged them.",
+    ReasonCode.REVIEW_OUT_OF_DATE: "A person agreed that it may be out of date.",
+    ReasonCode.REVIEW_SUPERSEDED: "A person agreed that another entry replaces it.",
 }
 """Reason code -> what it means."""
 

@@ -69,3 +69,14 @@ def fold_characters(text: str) -> str:
         text = _HALF_WIDTH_KANA.sub(lambda match: unicodedata.normalize("NFKC", match.group()), text)
     text = _SPACE_BESIDE_HAN.sub("", text)
     return unicodedata.normalize("NFC", text)
+
+
+def printable(text: str) -> str:
+    """Return ``text`` with a mark in place of what could move a cursor, colour a terminal or turn the writing around."""
+    return "".join(
+        "\ufffd" if unicodedata.category(char) in _STEERING and char not in "\n\t\u200c\u200d" else char
+        for char in text
+    )
+
+
+_STEERING = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})

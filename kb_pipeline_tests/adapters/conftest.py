@@ -11,6 +11,7 @@ import pytest
 
 from kb_pipeline.adapters.database_url import connect, with_database
 from kb_pipeline_tests.fakes.corpus import Corpus
+from kb_pipeline_tests.fakes.desk import ASKED, ROWS, Desk
 
 _numbers = itertools.count(1)
 
@@ -28,6 +29,14 @@ def shared_database_url(postgres_server: str, migrated_template: str) -> Iterato
 def corpus(shared_database_url: str) -> Corpus:
     """A new corpus."""
     return Corpus(shared_database_url, f"team{next(_numbers)}")
+
+
+@pytest.fixture
+def desk(corpus: Corpus) -> Desk:
+    """The review desk of a corpus whose run has asked about a merge and a conflict."""
+    corpus.load(*ROWS)
+    corpus.curate(decided=ASKED)
+    return Desk(corpus)
 
 
 def _run(url: str, statement: str) -> None:

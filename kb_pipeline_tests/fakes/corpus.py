@@ -24,11 +24,19 @@ from kb_pipeline.adapters.importing import ImportResult, import_rows
 from kb_pipeline.adapters.row_files import read_chunks
 from kb_pipeline.adapters.rows import canonical_json
 from kb_pipeline.adapters.runs import Run, open_run
-from kb_pipeline.adapters.snapshots import load_entries, load_open_conflicts, load_queue
+from kb_pipeline.adapters.snapshots import (
+    load_answered,
+    load_entries,
+    load_open_conflicts,
+    load_queue,
+    load_settled_pairs,
+)
 from kb_pipeline.stages import gates as gate_rules
 from kb_pipeline.stages import retire as retire_rules
 from kb_pipeline.stages.conflicts import conflicts_over, record_conflicts
 from kb_pipeline.stages.plan import PlanIdentity, build_plan, recommendation_id
+from kb_pipeline.stages.queue import still_waiting
+from kb_pipeline.stages.review_answers import answered_by_people
 from kb_pipeline.vocabulary import Mode, RunStatus
 from kb_pipeline_tests.fakes.frames import frame
 
@@ -142,7 +150,8 @@ class Corpus:
             )
             for pair in pairs
         ]
-        table = frame(schemas.VERDICTS, verdicts)
+        settled = load_settled_pairs(self.database, run)
+        table = answered_by_people(frame(schemas.VERDICTS, verdicts), found, settled)
         conflicts = record_conflicts(found, table)
         close: dict[str, Any] = {
             "gate_reasons": ["gates.too_similar"],
@@ -175,7 +184,8 @@ class Corpus:
             conflicts,
             flags=schemas.FLAGS.empty(),
             max_new_flags=0,
-            queue=load_queue(self.database, run),
+            queue=still_waiting(load_queue(self.database, run), found),
+            answered=load_answered(self.database, run),
             open_conflicts=set(is_open["conflict_id"]),
             conflicts_over=partial(conflicts_over, is_open, found),
             admit_to="active",
@@ -217,6 +227,7 @@ class Corpus:
         tables = (
             "changes", "entry_versions", "entry_state_history", "usage_events", "evidence", "quality_assessments",
             "event_voids", "entries", "curation_actions", "recommendations", "conflicts", "person_decisions",
+            "review_actions", "entry_edits", "entry_approvals", "pair_decisions",
         )  # fmt: skip
         return {
             table: sorted(

@@ -9,7 +9,7 @@ import polars as pl
 
 from kb_pipeline.adapters.expectations import check_contracts
 from kb_pipeline.adapters.runs import add_counts, close_run
-from kb_pipeline.adapters.snapshots import count_entries, load_open_conflicts, load_queue
+from kb_pipeline.adapters.snapshots import count_entries, load_answered, load_open_conflicts, load_queue
 from kb_pipeline.defs.assets.wiring import check_specs, output, shown, step_of, week_asset
 from kb_pipeline.defs.judged_pairs import gold_measure
 from kb_pipeline.defs.publish import WeekInputs, check_result, publish
@@ -120,6 +120,7 @@ def curation_plan(
         admit_to=policy.gates.admit_to,
         rule_keys=RULE_KEYS,
         mode=Mode(run.mode),
+        answered=load_answered(database, run),
     )
     results = plan_checks(
         policy,

@@ -10,6 +10,7 @@ from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.judges import Judge, choose_judge
 from kb_pipeline.adapters.judges.rule import RuleJudge
 from kb_pipeline.adapters.runs import add_counts, load_counts, run_status
+from kb_pipeline.adapters.snapshots import load_settled_pairs
 from kb_pipeline.adapters.text_features import TEXT_VERSION
 from kb_pipeline.adapters.unanswered import read_unanswered, write_unanswered
 from kb_pipeline.defs.assets.wiring import Step, output, step_of, week_asset
@@ -27,6 +28,7 @@ from kb_pipeline.stages.judge_frames import (
     verdict_frame,
     with_texts,
 )
+from kb_pipeline.stages.review_answers import answered_by_people, without_settled
 from kb_pipeline.vocabulary import JUDGE_FAILURES, RunStatus, Verdict
 
 _NETWORK_BATCH, _RULE_BATCH = 20, 5_000
@@ -48,6 +50,7 @@ def judge_verdicts(
     step = step_of(context, knowledge_base, curation)
     database, corpus = step.database, step.corpus
     pairs = with_texts(duplicate_pairs, knowledge_entries)
+    settled = load_settled_pairs(database, step.run)
     rule, _, asked_rule = _answers(database, corpus, RuleJudge(script), pairs)
     asked_network = pairs.clear().select(CACHE_KEY)
     first = _told_before(step)
@@ -57,16 +60,17 @@ def judge_verdicts(
         name, fingerprint = judge.name if judge.is_network else f"{judge.name} (offline)", judge.fingerprint
         network = pl.DataFrame(schema=REPLY_SCHEMA | {"failed": pl.Boolean})
         if judge.is_network:
-            network, open_still, asked_network = _answers(
-                database, corpus, judge, strongest_first(open_for_network(pairs, rule))
-            )
+            undecided = without_settled(open_for_network(pairs, rule), settled)
+            network, open_still, asked_network = _answers(database, corpus, judge, strongest_first(undecided))
             usage = dict(judge.usage)
             write_unanswered(database, step.run.run_id, open_still.select(list(REPLY_SCHEMA)))
     else:
         told = load_counts(database, first)
         name, fingerprint, usage = told["judge"], told["judge_fingerprint"], told.get("judge_usage", {})
         network = _told_again(database, corpus, fingerprint, first)
-    verdicts = verdict_frame(pairs, rule, network, pl.concat([asked_rule, asked_network]))
+    verdicts = answered_by_people(
+        verdict_frame(pairs, rule, network, pl.concat([asked_rule, asked_network])), knowledge_entries, settled
+    )
     verdicts = limit_questions(verdicts, knowledge_entries, step.policy.dedup)
     add_counts(
         database,
