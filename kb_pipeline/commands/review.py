@@ -33,7 +33,9 @@ def _body_options(command: F) -> F:
     """Where a new body comes from."""
     for option in reversed(
         (
-            click.option("--body", "body_file", type=click.Path(path_type=Path), help="File with the new body (UTF-8)."),
+            click.option(
+                "--body", "body_file", type=click.Path(path_type=Path), help="File with the new body (UTF-8)."
+            ),
             click.option("--body-text", metavar="TEXT", help="The new body itself."),
             click.option("--yes", is_flag=True, help="The new body may lose numbers, names or negations."),
         )
@@ -64,7 +66,8 @@ def review() -> None:
 @json_option
 def list_(corpus: str, limit: int, offset: int, policy_file: Path | None, as_json: bool) -> None:
     """List the open questions in the order in which to look."""
-    from kb_pipeline.commands.review_output import item_lines, item_values
+    from kb_pipeline.commands.review_output import item_lines
+    from kb_pipeline.defs.review_values import item_values
     from kb_pipeline.defs.clock import now, open_database
     from kb_pipeline.defs.review_desk import open_questions
 
@@ -94,7 +97,8 @@ def list_(corpus: str, limit: int, offset: int, policy_file: Path | None, as_jso
 @json_option
 def show(target: str, corpus: str, policy_file: Path | None, as_json: bool) -> None:
     """Show one question: both texts with their difference marked, what was said, and what each answer does."""
-    from kb_pipeline.commands.review_output import full_values, show_lines
+    from kb_pipeline.commands.review_output import show_lines
+    from kb_pipeline.defs.review_values import full_values
     from kb_pipeline.defs.clock import now, open_database
     from kb_pipeline.defs.review_desk import checks_of, find_item
 
@@ -203,7 +207,7 @@ def _answer(
     ticks: frozenset[ApprovalCheck] = frozenset(),
     use_suggested: bool = False,
 ) -> None:
-    from kb_pipeline.commands.review_output import printable
+    from kb_pipeline.defs.review_values import printable
     from kb_pipeline.defs.clock import default_actor, now, open_database
     from kb_pipeline.defs.review_desk import answer
     from kb_pipeline.stages.review import Answer

@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from urllib.parse import urlsplit
 
 from fastapi import HTTPException, Request, Response
+from fastapi.responses import PlainTextResponse
 
 from kb_pipeline.web.settings import Settings
 
@@ -35,11 +36,17 @@ def settings_of(request: Request) -> Settings:
     return found
 
 
-async def with_headers(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
-    """Adds the headers that keep a browser from doing with a page what we did not mean."""
+async def guarded(request: Request, call_next: Callable[[Request], Awaitable[Response]]) -> Response:
+    """Answers only what is addressed to us by one of our names, and says how a browser must treat the answer.
+
+    A page of somebody else's whose name was turned to our address would be taken for ours by the browser.
+    """
+    name = urlsplit(f"//{request.headers.get('host', '')}").hostname
+    if name not in settings_of(request).own_names:
+        return PlainTextResponse("this server does not answer to that name (kb serve --name adds one)", 421)
     response = await call_next(request)
-    for name, value in _HEADERS.items():
-        response.headers.setdefault(name, value)
+    for header, value in _HEADERS.items():
+        response.headers.setdefault(header, value)
     return response
 
 

@@ -16,7 +16,6 @@ from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.exporting import known_corpora
 from kb_pipeline.adapters.review_items import Present, present
 from kb_pipeline.adapters.reviewing import Undone
-from kb_pipeline.adapters.story import load_story, story_lines
 from kb_pipeline.defs import review_desk
 from kb_pipeline.defs.clock import now, open_database
 from kb_pipeline.defs.review_desk import Done, Item
@@ -133,7 +132,3 @@ class Desk:
     def undo(self, corpus: str, target: str, *, actor: str) -> Undone:
         """Takes an answer back; see ``review_desk.undo``."""
         return review_desk.undo(self.database, corpus, target, actor=actor or self.settings.actor)
-
-    def story(self, corpus: str, entry_id: str) -> list[str]:
-        """An entry's story in plain words; its title is left out where it must not be shown."""
-        return story_lines(load_story(self.database, corpus, entry_id, now=self.now))

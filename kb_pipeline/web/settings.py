@@ -48,10 +48,9 @@ class Settings:
             return False
 
     @property
-    def allowed_hosts(self) -> list[str]:
-        """Names that a request may be addressed to: a page of somebody else's that points at us uses another one."""
-        own = [] if self.host in ("0.0.0.0", "::") else [self.host]  # noqa: S104 - compared, not bound
-        return ["127.0.0.1", "localhost", "[::1]", *own, *self.names]
+    def own_names(self) -> frozenset[str]:
+        """Names that a request may be addressed to."""
+        return frozenset({"127.0.0.1", "localhost", "::1", self.host.lower(), *(name.lower() for name in self.names)})
 
     def proof(self, purpose: str) -> str:
         """What a browser holds instead of the token: of no use for any other purpose, or after the next start."""
