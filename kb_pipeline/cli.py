@@ -30,6 +30,7 @@ _COMMANDS = {
     "runs": "history:runs",
     "rollback": "history:rollback",
     "review": "review:review",
+    "serve": "serve:serve",
     "explain": "history:explain",
     "eligible": "retrieval:eligible",
     "search": "retrieval:search",

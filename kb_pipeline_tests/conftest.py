@@ -72,7 +72,7 @@ def postgres_server() -> Iterator[str]:
 @pytest.fixture(scope="session")
 def migrated_template(postgres_server: str) -> Iterator[str]:
     """Name of a database with the project's schema, which is copied for each test."""
-    with _new_database(postgres_server) as url:
+    with new_database(postgres_server) as url:
         migrate(url)
         yield url.partition("?")[0].rpartition("/")[2]
 
@@ -80,14 +80,14 @@ def migrated_template(postgres_server: str) -> Iterator[str]:
 @pytest.fixture
 def database_url(postgres_server: str, migrated_template: str) -> Iterator[str]:
     """URL of a new database with the project's schema; dropped after the test."""
-    with _new_database(postgres_server, f"TEMPLATE {migrated_template}") as url:
+    with new_database(postgres_server, f"TEMPLATE {migrated_template}") as url:
         yield url
 
 
 @pytest.fixture
 def empty_database_url(postgres_server: str) -> Iterator[str]:
     """URL of a new database without any table; dropped after the test."""
-    with _new_database(postgres_server) as url:
+    with new_database(postgres_server) as url:
         yield url
 
 
@@ -96,7 +96,7 @@ def house(postgres_server: str, migrated_template: str, tmp_path_factory: pytest
     """A whole installation with a tiny encoder. Tests share it, each with corpora of its own names."""
     home = tmp_path_factory.mktemp("house")
     model = build_tiny_model(home / "tiny")
-    with _new_database(postgres_server, f"TEMPLATE {migrated_template}") as url, _new_database(postgres_server) as own:
+    with new_database(postgres_server, f"TEMPLATE {migrated_template}") as url, new_database(postgres_server) as own:
         yield House(home=home, database_url=url, dagster_url=own, model=model)
 
 
@@ -105,12 +105,13 @@ def other_house(
     house: House, postgres_server: str, migrated_template: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[House]:
     """A second installation: a knowledge base and a data directory of its own, Dagster's records shared."""
-    with _new_database(postgres_server, f"TEMPLATE {migrated_template}") as url:
+    with new_database(postgres_server, f"TEMPLATE {migrated_template}") as url:
         yield dataclasses.replace(house, home=tmp_path_factory.mktemp("other-house"), database_url=url)
 
 
 @contextmanager
-def _new_database(server_url: str, options: str = "") -> Iterator[str]:
+def new_database(server_url: str, options: str = "") -> Iterator[str]:
+    """URL of a new database, dropped afterwards; ``TEMPLATE name`` makes it a copy."""
     name = f"kb_test_{uuid.uuid4().hex}"
     _run(server_url, f"CREATE DATABASE {name} {options}")
     try:

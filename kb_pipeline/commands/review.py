@@ -66,9 +66,10 @@ def review() -> None:
 @json_option
 def list_(corpus: str, limit: int, offset: int, policy_file: Path | None, as_json: bool) -> None:
     """List the open questions in the order in which to look."""
-    from kb_pipeline.commands.review_output import item_lines, item_values
+    from kb_pipeline.commands.review_output import item_lines
     from kb_pipeline.defs.clock import now, open_database
     from kb_pipeline.defs.review_desk import open_questions
+    from kb_pipeline.defs.review_values import item_values
 
     policy, at = _policy(policy_file, corpus), now()
     queue = open_questions(open_database(), corpus, policy, limit=limit, offset=offset)
@@ -96,9 +97,10 @@ def list_(corpus: str, limit: int, offset: int, policy_file: Path | None, as_jso
 @json_option
 def show(target: str, corpus: str, policy_file: Path | None, as_json: bool) -> None:
     """Show one question: both texts with their difference marked, what was said, and what each answer does."""
-    from kb_pipeline.commands.review_output import full_values, show_lines
+    from kb_pipeline.commands.review_output import show_lines
     from kb_pipeline.defs.clock import now, open_database
     from kb_pipeline.defs.review_desk import checks_of, find_item
+    from kb_pipeline.defs.review_values import full_values
 
     database, policy, at = open_database(), _policy(policy_file, corpus), now()
     item = find_item(database, corpus, policy, target)

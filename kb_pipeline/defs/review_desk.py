@@ -106,9 +106,18 @@ def open_questions(database: Database, corpus: str, policy: Policy, *, limit: in
         UnknownNameError: no such corpus.
     """
     view = present(database, corpus)
-    waiting = in_order(still_waiting(load_queue(database, view), load_facts(database, corpus)))
-    page = waiting.slice(offset, limit or None)
-    return Queue(waiting.height, tuple(_items(database, view, policy, page)))
+    waiting = waiting_questions(database, view)
+    return Queue(waiting.height, tuple(items_of(database, view, policy, waiting.slice(offset, limit or None))))
+
+
+def waiting_questions(database: Database, view: Present) -> pl.DataFrame:
+    """QUEUE as it stands now, in the order in which a person should look."""
+    return in_order(still_waiting(load_queue(database, view), load_facts(database, view.corpus)))
+
+
+def items_of(database: Database, view: Present, policy: Policy, queue: pl.DataFrame) -> list[Item]:
+    """Questions as a reviewer sees them, for some rows of QUEUE."""
+    return list(_items(database, view, policy, queue))
 
 
 def find_item(database: Database, corpus: str, policy: Policy, name: str) -> Item:

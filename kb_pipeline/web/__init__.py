@@ -1,0 +1,1 @@
+"""The review pages and the HTTP API: the review desk, for browsers and programs."""
