@@ -277,6 +277,7 @@ class ReasonCode(StrEnum):
     JUDGE_SAME_RULE = "judge.same_rule"
     JUDGE_DISTINCT = "judge.distinct"
     JUDGE_LOW_CONFIDENCE = "judge.low_confidence"
+    JUDGE_ORDER_DISAGREES = "judge.order_disagrees"
     JUDGE_NOT_ALLOWED = "judge.not_allowed"
     JUDGE_SECRET = "judge.secret"  # noqa: S105 - a reason code, not a password
     JUDGE_BUDGET_SPENT = "judge.budget_spent"
@@ -288,6 +289,7 @@ class ReasonCode(StrEnum):
     JUDGE_TIMEOUT = "judge.timeout"
     JUDGE_UNAVAILABLE = "judge.unavailable"
     JUDGE_REJECTED_REQUEST = "judge.rejected_request"
+    JUDGE_CANARY_FAILED = "judge.canary_failed"
 
     MERGE_SPECIFICS_DIFFER = "merge.specifics_differ"
     MERGE_CHAIN = "merge.chain"
@@ -310,6 +312,7 @@ JUDGE_FAILURES: frozenset[ReasonCode] = frozenset(
         ReasonCode.JUDGE_TIMEOUT,
         ReasonCode.JUDGE_UNAVAILABLE,
         ReasonCode.JUDGE_REJECTED_REQUEST,
+        ReasonCode.JUDGE_CANARY_FAILED,
     }
 )
 """Reasons that say a configured judge failed: the pair is kept and the run is degraded (behaviour 1)."""

@@ -177,6 +177,15 @@ def _notes(database: Database, run: Run, counts: dict[str, Any], policy: Policy)
             if policy.judge.name == "auto"
             else "Pairs were judged by rule, offline, as policy judge.name asks."
         )
+    if usage := counts.get("judge_usage"):
+        count = {
+            name: usage.get(name, 0) for name in ("calls", "canaries", "input_tokens", "output_tokens", "cached_tokens")
+        }
+        notes.append(
+            f"The model answered {count['calls']:,} questions; {count['canaries']:,} pairs with a known answer were put to it "
+            f"as a check. It read {count['input_tokens'] + count['cached_tokens']:,} tokens and wrote "
+            f"{count['output_tokens']:,}."
+        )
     if load_activity(database, run).is_empty():
         notes.append(
             "Staleness was not computed: the corpus holds no usage with a time (usage rows, last_matched_at), "

@@ -155,9 +155,13 @@ class JudgePolicy(Section):
     base_url: Annotated[str | None, Field(description="another address of the Messages API")]
     timeout_seconds: Annotated[float, Field(gt=0, le=3600, description="patience with one call")]
     max_retries: Annotated[int, Field(ge=0, le=10, description="repeats of a call that failed in passing")]
-    max_calls: Annotated[Count, Field(description="K7: calls per run for pairs in the merge band")]
+    max_calls: Annotated[Count, Field(description="K7: so many pairs of the merge band are asked about in a run")]
     max_borderline_calls: Annotated[
-        Count, Field(description="K8: calls per run for borderline pairs, then for those found by words")
+        Count,
+        Field(description="K8: so many borderline pairs, then pairs found by words, are asked about in a run"),
+    ]
+    max_tokens: Annotated[
+        int | None, Field(ge=1, description="no pair is asked about after so many tokens of a run; null: no limit")
     ]
     max_concurrency: Annotated[int, Field(ge=1, le=64, description="calls at the same time")]
     min_confidence: Annotated[Share, Field(description="a less confident MERGE goes to review")]

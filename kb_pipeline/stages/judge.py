@@ -4,11 +4,12 @@ Belongs here: the pure half of the judge stage (ledger K7-K9, X1, X2 fencing; be
 the shape of a reply and its reading. Does not belong here: talking to a model (adapters/judges), the join with frames
 and the cache (assets), and the veto over a proposed merge (stages/merge). A MERGE of a model is a proposal, no more.
 
-Three rules carry the stage:
+Four rules carry the stage:
 
 * the texts of a pair are data: they stand between tags with a mark derived from both texts, so no text can contain the
   mark it will be given, and what looks like such a tag inside a text is escaped;
 * whatever is not exactly the reply that was asked for is KEEP_BOTH and a failure, never a guess;
+* a model's "same" counts when it says so in both orders, and while it judges pairs with a known answer rightly (X2);
 * a pair that must not be asked (too long, or a text that talks to the judge) is UNSURE and goes to a person.
 """
 
@@ -19,14 +20,14 @@ import json
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from kb_pipeline.text.compare import compare
 from kb_pipeline.text.injection import addresses_judge
 from kb_pipeline.vocabulary import Band, Kind, ReasonCode, Verdict
 
-PROMPT_VERSION = "pair-1"
+PROMPT_VERSION = "pair-2"
 """Part of a judge's fingerprint: changes whenever the wording or the reply's shape changes."""
 
 RULE_VERSION = "rules-2"
@@ -74,6 +75,40 @@ If you hesitate between same_rule and another verdict, do not choose same_rule. 
 verdict, confidence (from 0 to 1, the probability that your verdict is right) and reason (one sentence in your own \
 words)."""
 
+_CANARY_TEXTS: tuple[tuple[str, str, bool], ...] = (
+    (
+        "Rotate the signing key of the mail relay every ninety days.",
+        "Every ninety days, the signing key of the mail relay is rotated.",
+        True,
+    ),
+    (
+        "Rotate the signing key of the mail relay every ninety days.",
+        "Rotate the signing key of the mail relay every nineteen days.",
+        False,
+    ),
+    (
+        "Never restart the print spooler during a payroll run.",
+        "During a payroll run, the print spooler is never to be restarted.",
+        True,
+    ),
+    (
+        "Never restart the print spooler during a payroll run.",
+        "Restart the print spooler during a payroll run.",
+        False,
+    ),
+    (
+        "The archive tier keeps invoices for ten years.",
+        "Invoices stay in the archive tier for ten years.",
+        True,
+    ),
+    (
+        "The archive tier keeps invoices for ten years.",
+        "The archive tier keeps delivery notes for ten years.",
+        False,
+    ),
+)
+"""Two texts each, and whether they state the same rule: what any judge worth asking tells apart (X2)."""
+
 _TAG = re.compile(r"<(?=\s*/?\s*entry_)", re.IGNORECASE)
 
 
@@ -111,6 +146,68 @@ class PairReply:
     model: str | None
     failed: bool
     cacheable: bool
+
+
+def _canary(number: int, left: str, right: str) -> PairRequest:
+    return PairRequest(
+        pair_id=f"canary-{number}",
+        entry_id_l=f"canary-{number}-l",
+        entry_id_r=f"canary-{number}-r",
+        content_hash_l=hashlib.sha256(left.encode()).hexdigest(),
+        content_hash_r=hashlib.sha256(right.encode()).hexdigest(),
+        kind_l=Kind.RULE,
+        kind_r=Kind.RULE,
+        text_l=left,
+        text_r=right,
+        similarity=None,
+        band=Band.MERGE,
+    )
+
+
+CANARIES: tuple[tuple[PairRequest, bool], ...] = tuple(
+    (_canary(number, left, right), is_same) for number, (left, right, is_same) in enumerate(_CANARY_TEXTS)
+)
+"""Pairs with a known answer, and whether it is "the same". They alternate: one that is, one that is not."""
+
+
+def swapped(request: PairRequest) -> PairRequest:
+    """The same pair, asked in the other order."""
+    return replace(
+        request,
+        entry_id_l=request.entry_id_r,
+        entry_id_r=request.entry_id_l,
+        content_hash_l=request.content_hash_r,
+        content_hash_r=request.content_hash_l,
+        kind_l=request.kind_r,
+        kind_r=request.kind_l,
+        text_l=request.text_r,
+        text_r=request.text_l,
+    )
+
+
+def needs_other_order(reply: PairReply) -> bool:
+    """Whether a reply counts only when the model says it of the swapped pair too (X2)."""
+    return reply.verdict is Verdict.MERGE
+
+
+def agreed_reply(first: PairReply, second: PairReply) -> PairReply:
+    """What a model said of a pair in both orders: the same, or UNSURE where the orders disagree; a failure stays one."""
+    if second.failed:
+        return second
+    if second.verdict is first.verdict:
+        confidences = [reply.judge_confidence for reply in (first, second) if reply.judge_confidence is not None]
+        return replace(first, judge_confidence=min(confidences, default=None))
+    return replace(
+        first,
+        verdict=Verdict.UNSURE,
+        reason=ReasonCode.JUDGE_ORDER_DISAGREES,
+        explanation=f"In the other order it said: {second.explanation}"[:MAX_EXPLANATION_CHARS],
+    )
+
+
+def is_right(is_same: bool, reply: PairReply) -> bool:
+    """Whether a model judged a canary as it must: what is not the same may be anything else."""
+    return not reply.failed and (reply.verdict is Verdict.MERGE) == is_same
 
 
 def rule_replies(requests: Sequence[PairRequest]) -> list[PairReply]:

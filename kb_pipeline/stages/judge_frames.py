@@ -123,12 +123,16 @@ def reply_frame(
 
 
 def open_for_network(pairs: pl.DataFrame, rule_replies: pl.DataFrame) -> pl.DataFrame:
-    """The pairs that the rule leaves open and whose texts may leave the machine.
+    """The pairs that the rule leaves open and whose texts may leave the machine, the most similar first.
 
-    What the rule merges needs no judge; what it sees as a contradiction or a value difference no judge may overrule.
+    A budget that does not reach for all is spent where a duplicate is most likely; the rest waits for the next run. What
+    the rule merges needs no judge; what it sees as a contradiction or a value difference no judge may overrule.
     """
     settled = rule_replies.filter(pl.col("verdict").is_in([Verdict.MERGE, Verdict.CONFLICT])).select(CACHE_KEY)
-    return pairs.filter(pl.col("withheld").is_null()).join(settled, on=CACHE_KEY, how="anti", maintain_order="left")
+    still_open = pairs.filter(pl.col("withheld").is_null()).join(
+        settled, on=CACHE_KEY, how="anti", maintain_order="left"
+    )
+    return still_open.sort("similarity", descending=True, nulls_last=True, maintain_order=True)
 
 
 def verdict_frame(

@@ -48,6 +48,12 @@ REASONS: dict[str, str] = {
     ReasonCode.JUDGE_SAME_RULE: "The judge read both texts and found that they state the same rule.",
     ReasonCode.JUDGE_DISTINCT: "The judge read both texts and found that they say different things.",
     ReasonCode.JUDGE_LOW_CONFIDENCE: "The judge was not sure enough, so a person decides.",
+    ReasonCode.JUDGE_ORDER_DISAGREES: (
+        "The judge called them the same in one order and not in the other, so a person decides."
+    ),
+    ReasonCode.JUDGE_CANARY_FAILED: (
+        "The judge was wrong about a pair whose answer is known, so what it would say here was set aside."
+    ),
     ReasonCode.JUDGE_NOT_ALLOWED: "One of the texts is restricted, so no judge may see it and a person decides.",
     ReasonCode.JUDGE_SECRET: "One of the texts seems to hold a secret, so it was not shown to the judge.",
     ReasonCode.JUDGE_BUDGET_SPENT: "The judge's budget of calls for this run was used up, so a person decides.",

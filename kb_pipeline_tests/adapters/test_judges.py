@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
-import re
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -13,54 +12,14 @@ from typing import Any
 import pytest
 
 from kb_pipeline.adapters.judges import choose_judge
-from kb_pipeline.adapters.judges.anthropic_judge import MAX_FAILURES_IN_A_ROW, AnthropicJudge
+from kb_pipeline.adapters.judges.anthropic_judge import GROUP_PAIRS, MAX_FAILURES_IN_A_ROW, AnthropicJudge
 from kb_pipeline.adapters.judges.rule import RuleJudge
 from kb_pipeline.errors import UsageError
 from kb_pipeline.policy.model import JudgePolicy
 from kb_pipeline.stages import judge as script
-from kb_pipeline.stages.judge import PairReply, PairRequest
-from kb_pipeline.vocabulary import Band, Kind, ReasonCode, Verdict
+from kb_pipeline.vocabulary import Band, ReasonCode, Verdict
 from kb_pipeline_tests.fakes.messages_api import Answer, MessagesApi, failure, key_in, verdict
-
-KEY = "loopback-key-7d1f0c"
-
-
-def pairs(count: int, **changes: Any) -> list[PairRequest]:
-    made = [
-        PairRequest(
-            pair_id=f"p{number}",
-            entry_id_l=f"l{number}",
-            entry_id_r=f"r{number}",
-            content_hash_l=f"hl{number}",
-            content_hash_r=f"hr{number}",
-            kind_l=Kind.RULE,
-            kind_r=Kind.RULE,
-            text_l=f"Left statement number {number} of the marmalade factory.",
-            text_r=f"Right statement number {number} of the marmalade factory.",
-            similarity=0.95,
-            band=Band.MERGE,
-        )
-        for number in range(count)
-    ]
-    return [dataclasses.replace(pair, **changes) for pair in made]
-
-
-def number_of(body: dict[str, Any]) -> int:
-    found = re.search(r"Left statement number (\d+)", str(body["messages"][0]["content"]))
-    assert found is not None
-    return int(found[1])
-
-
-def network_judge(api: MessagesApi, **changes: Any) -> AnthropicJudge[PairRequest, PairReply]:
-    settings: dict[str, Any] = {
-        "model": "claude-haiku-4-5",
-        "api_key": KEY,
-        "base_url": api.url,
-        "timeout_seconds": 5.0,
-        "max_retries": 0,
-        "min_confidence": 0.75,
-    }
-    return AnthropicJudge(script, **(settings | changes))
+from kb_pipeline_tests.fakes.pairs import KEY, network_judge, number_of, pairs
 
 
 @pytest.fixture
@@ -86,7 +45,9 @@ def test_valid_replies_arrive_in_order_with_model_and_confidence(api: MessagesAp
 def test_request_carries_schema_model_and_both_texts(api: MessagesApi) -> None:
     (pair,) = pairs(1)
     list(network_judge(api).decide([pair]))
-    (body,) = api.calls
+    body, other = api.calls
+    assert body["system"] == other["system"] and body["system"][0]["cache_control"] == {"type": "ephemeral"}
+    assert [prompt.index(pair.text_l) < prompt.index(pair.text_r) for prompt in api.prompts] == [True, False]
     assert body["output_config"]["format"] == {"type": "json_schema", "schema": script.REPLY_SCHEMA}
     assert body["model"] == "claude-haiku-4-5"
     assert pair.text_l in api.prompts[0] and pair.text_r in api.prompts[0]
@@ -143,7 +104,7 @@ def test_one_bad_answer_of_three_is_that_pairs_alone(api: MessagesApi, name: str
 def test_a_bad_first_answer_does_not_stop_the_others(api: MessagesApi, name: str) -> None:
     bad, reason = BAD_ANSWERS[name]
     api.script = [bad]
-    replies = list(network_judge(api).decide(pairs(3)))
+    replies = list(network_judge(api, max_concurrency=1).decide(pairs(3)))
     assert [reply.reason for reply in replies] == [reason, ReasonCode.JUDGE_SAME_RULE, ReasonCode.JUDGE_SAME_RULE]
 
 
@@ -151,24 +112,24 @@ def test_a_bad_first_answer_does_not_stop_the_others(api: MessagesApi, name: str
 def test_passing_failures_are_tried_again(api: MessagesApi, status: int) -> None:
     api.script = [failure(status, retry_after="0.05")]
     (reply,) = network_judge(api, max_retries=1).decide(pairs(1))
-    assert (reply.verdict, len(api.calls)) == (Verdict.MERGE, 2)
+    assert (reply.verdict, len(api.calls)) == (Verdict.MERGE, 3)
 
 
 def test_rate_limit_past_the_retries_is_a_failure(api: MessagesApi) -> None:
     api.script = [failure(429, retry_after="0.05")] * 2
-    bad, good = network_judge(api, max_retries=1).decide(pairs(2))
+    bad, good = network_judge(api, max_retries=1, max_concurrency=1).decide(pairs(2))
     assert (bad.verdict, bad.reason, bad.failed) == (Verdict.KEEP_BOTH, ReasonCode.JUDGE_UNAVAILABLE, True)
-    assert (good.verdict, len(api.calls)) == (Verdict.MERGE, 3)
+    assert (good.verdict, len(api.calls)) == (Verdict.MERGE, 4)
 
 
 @pytest.mark.parametrize("status", [401, 403, 404])
 def test_refused_key_or_model_costs_one_call(api: MessagesApi, status: int) -> None:
-    api.answer = lambda body: failure(status)
+    api.canary = lambda is_same: failure(status)
     judge = network_judge(api, max_concurrency=4, max_retries=2)
     replies = [*judge.decide(pairs(12)), *judge.decide(pairs(3))]
-    assert len(api.calls) == 1
-    assert replies[0].reason is ReasonCode.JUDGE_REJECTED_REQUEST
-    assert {reply.reason for reply in replies[1:]} == {ReasonCode.JUDGE_UNAVAILABLE}
+    assert (len(api.canaries), api.calls) == (1, [])
+    assert {reply.reason for reply in replies[:12]} == {ReasonCode.JUDGE_REJECTED_REQUEST}
+    assert {reply.reason for reply in replies[12:]} == {ReasonCode.JUDGE_UNAVAILABLE}
     assert {(reply.verdict, reply.failed, reply.cacheable) for reply in replies} == {(Verdict.KEEP_BOTH, True, False)}
 
 
@@ -178,18 +139,19 @@ def test_key_refused_later_stops_the_rest(api: MessagesApi) -> None:
     assert [reply.verdict for reply in replies[:2]] == [Verdict.MERGE, Verdict.MERGE]
     assert replies[2].reason is ReasonCode.JUDGE_REJECTED_REQUEST
     assert {reply.reason for reply in replies[3:]} == {ReasonCode.JUDGE_UNAVAILABLE}
-    assert len(api.calls) == 3
+    # Two pairs in both orders, and the one that was refused.
+    assert len(api.calls) == 5
 
 
 def test_service_that_is_down_is_not_asked_for_ever(api: MessagesApi) -> None:
     api.answer = lambda body: failure(500)
-    replies = list(network_judge(api).decide(pairs(20)))
+    replies = list(network_judge(api, max_concurrency=1).decide(pairs(20)))
     assert len(api.calls) == MAX_FAILURES_IN_A_ROW
     assert {reply.reason for reply in replies} == {ReasonCode.JUDGE_UNAVAILABLE}
 
 
 def test_scattered_failures_do_not_stop_the_asking(api: MessagesApi) -> None:
-    api.answer = lambda body: failure(500) if number_of(body) % 2 else verdict("same_rule")
+    api.answer = lambda body: failure(500) if number_of(body) % 2 else verdict("distinct")
     replies = list(network_judge(api, max_concurrency=1).decide(pairs(20)))
     assert len(api.calls) == 20
     assert sum(reply.failed for reply in replies) == 10
@@ -205,12 +167,13 @@ def test_no_server_is_unavailable() -> None:
 
 
 def test_budgets_of_the_bands_are_kept_apart_and_last_a_run(api: MessagesApi) -> None:
+    api.answer = lambda body: verdict("distinct")
     requests = [*pairs(3), *pairs(3, band=Band.BORDERLINE), *pairs(1, band=Band.LEXICAL)]
     judge = network_judge(api, max_calls=2, max_borderline_calls=1)
     replies = list(judge.decide(requests))
     spent = ReasonCode.JUDGE_BUDGET_SPENT
-    same = ReasonCode.JUDGE_SAME_RULE
-    assert [reply.reason for reply in replies] == [same, same, spent, same, spent, spent, spent]
+    said = ReasonCode.JUDGE_DISTINCT
+    assert [reply.reason for reply in replies] == [said, said, spent, said, spent, spent, spent]
     assert {(reply.verdict, reply.failed, reply.cacheable) for reply in replies if reply.reason is spent} == {
         (Verdict.UNSURE, False, False)
     }
@@ -240,21 +203,21 @@ def test_texts_with_secrets_long_texts_and_texts_that_talk_to_the_judge_are_neve
     ]
     assert not api.received(secret) and not api.received("long long")
     assert api.received(plain.text_l)
-    assert len(api.calls) == 1
+    assert len(api.calls) == 2
 
 
 def test_nothing_to_ask_makes_no_call(api: MessagesApi) -> None:
     judge = network_judge(api, max_calls=0)
     assert list(judge.decide([])) == []
     assert [reply.reason for reply in judge.decide(pairs(2))] == [ReasonCode.JUDGE_BUDGET_SPENT] * 2
-    assert api.calls == []
+    assert (api.calls, api.canaries) == ([], [])
 
 
 def test_abandoned_replies_leave_no_call_behind(api: MessagesApi) -> None:
     replies = network_judge(api, max_concurrency=2).decide(pairs(200))
     assert next(replies).verdict is Verdict.MERGE
     replies.close()  # type: ignore[attr-defined]
-    assert 1 <= len(api.calls) < 20
+    assert 1 <= len(api.calls) <= 2 * GROUP_PAIRS
 
 
 def test_neither_key_nor_text_reaches_logs_or_reprs(api: MessagesApi, caplog: pytest.LogCaptureFixture) -> None:
@@ -278,6 +241,7 @@ POLICY: dict[str, Any] = {
     "max_retries": 0,
     "max_calls": 5,
     "max_borderline_calls": 5,
+    "max_tokens": None,
     "max_concurrency": 1,
     "min_confidence": 0.75,
     "max_text_chars": 20_000,
@@ -312,7 +276,7 @@ def test_address_comes_from_policy_or_environment(api: MessagesApi) -> None:
     ):
         (reply,) = chosen.decide(pairs(1))
         assert (reply.verdict, chosen.is_network, chosen.name) == (Verdict.MERGE, True, "anthropic")
-    assert len(api.calls) == 2
+    assert len(api.calls) == 4
 
 
 def test_rule_judge_decides_offline_and_in_order() -> None:

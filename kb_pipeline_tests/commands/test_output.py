@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -172,7 +173,8 @@ def test_in_a_pipe_there_is_one_document_and_nothing_else(curated: Curated) -> N
 
 @pytest.mark.parametrize(("reader", "lines"), [("head -n 1", 1), ("true", 0)])
 def test_a_reader_who_leaves_early_is_no_error(curated: Curated, reader: str, lines: int) -> None:
-    command = f"{sys.executable} -c 'from kb_pipeline.cli import main; main()' export --corpus bridge | {reader}"
+    python = shlex.quote(sys.executable)
+    command = f"{python} -c 'from kb_pipeline.cli import main; main()' export --corpus bridge | {reader}"
     done = subprocess.run(
         ["bash", "-c", f"set -o pipefail; {command}"],
         env=curated.house.environment(),

@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from kb_pipeline.stages.judge import CANARIES
+
 ERROR_TYPES = {
     400: "invalid_request_error",
     401: "authentication_error",
@@ -58,6 +60,9 @@ def key_in(headers: Mapping[str, str]) -> str | None:
 class MessagesApi:
     """The server; a context manager. ``calls`` are the request bodies, ``headers`` theirs, in order of arrival.
 
+    Pairs with a known answer are told apart: ``canaries`` are their bodies, and ``canary`` answers them, rightly unless a
+    test says otherwise.
+
     Args:
         answer: gives the answer to a request body once ``script`` is empty; ``distinct`` for all pairs by default.
         key: when given, any other API key is refused with 401.
@@ -66,6 +71,8 @@ class MessagesApi:
     def __init__(self, answer: Callable[[dict[str, Any]], Answer] | None = None, *, key: str | None = None) -> None:
         self.answer = answer or (lambda body: verdict("distinct"))
         self.key = key
+        self.canary: Callable[[bool], Answer] = lambda is_same: verdict("same_rule" if is_same else "distinct")
+        self.canaries: list[dict[str, Any]] = []
         self.script: list[Answer] = []
         self.calls: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
@@ -103,11 +110,14 @@ class MessagesApi:
         self._server.server_close()
 
     def _next(self, body: dict[str, Any], headers: dict[str, str]) -> Answer:
+        known = _known_answer(str(body["messages"][0]["content"]))
         with self._lock:
-            self.calls.append(body)
+            (self.calls if known is None else self.canaries).append(body)
             self.headers.append(headers)
             if self.key is not None and key_in(headers) != self.key:
                 return failure(401)
+            if known is not None:
+                return self.canary(known)
             if self.script:
                 return self.script.pop(0)
         return self.answer(body)
@@ -152,6 +162,14 @@ class MessagesApi:
                     self.close_connection = True
 
         return Handler
+
+
+def _known_answer(prompt: str) -> bool | None:
+    """Whether a canary is "the same"; None for any other pair."""
+    for canary, is_same in CANARIES:
+        if canary.text_l in prompt and canary.text_r in prompt:
+            return is_same
+    return None
 
 
 def _error_body(status: int) -> bytes:

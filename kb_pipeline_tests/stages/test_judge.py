@@ -6,12 +6,14 @@ import dataclasses
 import json
 from typing import Any
 
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_pipeline.stages import judge
 from kb_pipeline.stages.judge import PairRequest
+from kb_pipeline.stages.judge_frames import open_for_network
 from kb_pipeline.vocabulary import JUDGE_FAILURES, Band, Kind, ReasonCode, Verdict
 
 REQUEST = PairRequest(
@@ -227,3 +229,17 @@ def test_rule_judge_is_deaf_to_texts_that_address_it() -> None:
     assert seen.verdict is not Verdict.MERGE
     (control,) = judge.rule_replies([request("Retry 3 times.", "Retry 3 times.")])
     assert control.verdict is Verdict.MERGE
+
+
+def test_a_budget_goes_to_the_most_similar_pairs_first() -> None:
+    rows = [("a", "b", 0.86, None), ("a", "c", 0.97, None), ("a", "d", None, None), ("a", "e", 0.99, "judge.secret")]
+    pairs = pl.DataFrame(
+        [
+            {"content_hash_l": left, "content_hash_r": right, "kind_l": "fact", "kind_r": "fact"}
+            | {"similarity": similarity, "withheld": withheld}
+            for left, right, similarity, withheld in rows
+        ]
+    )
+    settled = pairs.filter(pl.col("content_hash_r") == "b").with_columns(pl.lit("CONFLICT").alias("verdict"))
+    assert open_for_network(pairs, settled.clear())["content_hash_r"].to_list() == ["c", "b", "d"]
+    assert open_for_network(pairs, settled)["content_hash_r"].to_list() == ["c", "d"]

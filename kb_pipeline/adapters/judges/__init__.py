@@ -47,6 +47,10 @@ class Script(Protocol[RequestT_contra, ReplyT_co]):
     RULE_VERSION: str
     REPLY_SCHEMA: dict[str, Any]
 
+    @property
+    def CANARIES(self) -> Sequence[tuple[Any, bool]]:  # noqa: N802 - a constant of a module
+        """Pairs with a known answer, and whether it is "the same"."""
+
     def rule_replies(self, requests: Sequence[RequestT_contra], /) -> Sequence[ReplyT_co]:
         """The verdicts by rule."""
 
@@ -60,6 +64,18 @@ class Script(Protocol[RequestT_contra, ReplyT_co]):
         self, request: RequestT_contra, text: str, /, *, judge: str, model: str | None, min_confidence: float
     ) -> ReplyT_co:
         """The verdict in a model's text."""
+
+    def swapped(self, request: RequestT_contra, /) -> Any:
+        """The same pair, asked in the other order."""
+
+    def needs_other_order(self, reply: Any, /) -> bool:
+        """Whether a reply counts only when the model says it of the swapped pair too."""
+
+    def agreed_reply(self, first: Any, second: Any, /) -> ReplyT_co:
+        """What a model said of a pair in both orders."""
+
+    def is_right(self, is_same: bool, reply: Any, /) -> bool:
+        """Whether a model judged a canary as it must."""
 
     def failed_reply(
         self, request: RequestT_contra, reason: ReasonCode, /, *, judge: str, model: str | None, detail: str
@@ -84,6 +100,10 @@ class Judge(Protocol[RequestT_contra, ReplyT_co]):
     @property
     def is_network(self) -> bool:
         """Whether texts leave the machine; then the caller holds back restricted entries."""
+
+    @property
+    def usage(self) -> Mapping[str, int]:
+        """What its answers have cost so far, by name; empty for a judge that costs nothing."""
 
     def decide(self, requests: Sequence[RequestT_contra]) -> Iterator[ReplyT_co]:
         """One reply per request, in their order. Failures are replies, not exceptions."""
@@ -124,6 +144,7 @@ def choose_judge(
         max_retries=policy.max_retries,
         max_calls=policy.max_calls,
         max_borderline_calls=policy.max_borderline_calls,
+        max_tokens=policy.max_tokens,
         max_concurrency=policy.max_concurrency,
         min_confidence=policy.min_confidence,
         max_text_chars=policy.max_text_chars,

@@ -3,6 +3,10 @@
 Belongs here: which pairs are asked (budget, secrets, length), the calls, and the translation of everything that can go
 wrong into a reason code. Does not belong here: prompts and the reading of replies (the script: the judge stage).
 
+What a model says is trusted only as far as it can be checked (X2). Pairs are asked in groups; before each, the model must
+judge two pairs with a known answer, one that is the same and one that is not, or the group is not asked. "The same" counts
+when the model says so in both orders.
+
 Promises: no entry text and no key stands in an exception, a log line or a reply; a text with a secret is never sent
 (behaviour 24); one pair's failure is that pair's alone (behaviour 1), except that a refused key or model, or a service
 that fails many times in a row, ends the asking for this run, so that a run without a judge does not wait for hours.
@@ -12,10 +16,10 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections import deque
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from kb_pipeline.adapters.judges import ReplyT, RequestT, Script
 from kb_pipeline.adapters.secrets import find_secrets
@@ -32,9 +36,18 @@ MAX_REPLY_TOKENS = 2048
 MAX_FAILURES_IN_A_ROW = 5
 """So many timeouts or unavailable replies one after another, each past its retries, end the asking for this run."""
 
+GROUP_PAIRS = 20
+"""So many pairs are asked about after each two canaries: one call in ten to twenty is a check."""
+
+_CANARIES_OF_GROUP = 2
 _STOPPING_STATUS = frozenset({401, 402, 403, 404})
 """The key, the account or the model is refused: no later pair would fare better."""
 
+_USAGE_FIELDS = {
+    "input_tokens": "input_tokens",
+    "output_tokens": "output_tokens",
+    "cached_tokens": "cache_read_input_tokens",
+}
 _TRUNCATED = frozenset({"max_tokens", "model_context_window_exceeded"})
 _COMPLETE = frozenset({"end_turn", "stop_sequence"})
 _BORDERLINE = frozenset({Band.BORDERLINE, Band.LEXICAL})
@@ -54,6 +67,7 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
         max_retries: repeats of an attempt that failed in passing (408, 409, 429, 5xx, no connection, timeout).
         max_calls: pairs of the exact and merge bands put to the model in this run.
         max_borderline_calls: the same for borderline and lexical pairs (K8).
+        max_tokens: once so many tokens were read and written in this run, no further pair is asked; None: no limit.
         max_concurrency: calls at the same time.
         min_confidence: a less confident verdict becomes UNSURE, 0-1.
         max_text_chars: a pair with a longer text is not asked and nothing is cut.
@@ -73,6 +87,7 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
         max_retries: int = 2,
         max_calls: int = 500,
         max_borderline_calls: int = 200,
+        max_tokens: int | None = None,
         max_concurrency: int = 4,
         min_confidence: float = 0.75,
         max_text_chars: int = 20_000,
@@ -86,13 +101,16 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
         self._max_retries = max_retries
         self._calls_left = max_calls
         self._borderline_calls_left = max_borderline_calls
+        self._max_tokens = max_tokens
         self._max_concurrency = max_concurrency
         self._min_confidence = min_confidence
         self._max_text_chars = max_text_chars
         self._lock = threading.Lock()
         self._failures_in_a_row = 0
-        self._has_answered = False
+        self._next_canary = 0
         self._closed_because: str | None = None
+        self.usage: Counter[str] = Counter()
+        """What the run has cost so far: calls, canaries, input_tokens, output_tokens, cached_tokens."""
 
     def __repr__(self) -> str:
         """The model, never the key."""
@@ -106,22 +124,53 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
             yield from (self._unasked(*pair) for pair in zip(requests, filter(None, reasons), strict=True))
             return
         with self._client() as client, ThreadPoolExecutor(self._max_concurrency, "kb-judge") as pool:
-            waiting: deque[ReplyT | Future[ReplyT]] = deque()
             try:
-                for request, reason in zip(requests, reasons, strict=True):
-                    if reason is not None:
-                        waiting.append(self._unasked(request, reason))
-                    elif not self._has_answered:
-                        # Until one answer arrived, pairs go one by one: a wrong key or model costs one call.
-                        waiting.append(self._ask(client, request))
-                    else:
-                        waiting.append(pool.submit(self._ask, client, request))
-                    while len(waiting) > 2 * self._max_concurrency:
-                        yield _result(waiting.popleft())
-                while waiting:
-                    yield _result(waiting.popleft())
+                for group in _groups(list(zip(requests, reasons, strict=True))):
+                    yield from self._decide_group(client, pool, group)
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+
+    def _decide_group(
+        self, client: anthropic.Anthropic, pool: ThreadPoolExecutor, group: list[tuple[RequestT, ReasonCode | None]]
+    ) -> Iterator[ReplyT]:
+        problem = self._untrusted(client) if any(reason is None for _, reason in group) else None
+        waiting: list[ReplyT | Future[ReplyT]] = []
+        for request, reason in group:
+            if reason is not None:
+                waiting.append(self._unasked(request, reason))
+            elif problem is not None:
+                waiting.append(self._failed(request, *problem))
+            else:
+                waiting.append(pool.submit(self._ask_both, client, request))
+        for reply in waiting:
+            yield _result(reply)
+
+    def _untrusted(self, client: anthropic.Anthropic) -> tuple[ReasonCode, str] | None:
+        """Why the next group is not asked: a canary was judged wrongly, or not at all. None when all is well."""
+        canaries = self._script.CANARIES
+        for _ in range(_CANARIES_OF_GROUP):
+            canary, is_same = canaries[self._next_canary % len(canaries)]
+            self._next_canary += 1
+            self.usage["canaries"] += 1
+            reply: Any = self._ask(client, canary)
+            if reply.failed:
+                return reply.reason, f"not asked: no usable answer to a pair with a known one ({reply.explanation})"
+            if not self._script.is_right(is_same, reply):
+                return ReasonCode.JUDGE_CANARY_FAILED, "not asked: the model was wrong about a pair with a known answer"
+        return None
+
+    def _ask_both(self, client: anthropic.Anthropic, request: RequestT) -> ReplyT:
+        """One reply, in both orders where it takes both."""
+        if self._max_tokens is not None and self._tokens() >= self._max_tokens:
+            return self._unasked(request, ReasonCode.JUDGE_BUDGET_SPENT)
+        first = self._ask(client, request)
+        if not self._script.needs_other_order(first):
+            return first
+        return self._script.agreed_reply(first, self._ask(client, self._script.swapped(request)))
+
+    def _tokens(self) -> int:
+        with self._lock:
+            return sum(count for name, count in self.usage.items() if name.endswith("_tokens"))
 
     def _client(self) -> anthropic.Anthropic:
         import anthropic
@@ -160,7 +209,8 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
             message = client.messages.create(
                 model=self.model,
                 max_tokens=MAX_REPLY_TOKENS,
-                system=system,
+                # The instructions are the same for every pair: a service that caches them charges them once.
+                system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
                 messages=[{"role": "user", "content": user}],
                 output_config={"format": {"type": "json_schema", "schema": self._script.REPLY_SCHEMA}},
             )
@@ -175,6 +225,7 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
             self._note_answer()
             return self._failed(request, ReasonCode.JUDGE_INVALID_REPLY, "reply is not JSON")
         self._note_answer()
+        self._note_usage(message)
         return self._read(request, message)
 
     def _read(self, request: RequestT, message: object) -> ReplyT:
@@ -218,10 +269,31 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
     def _note_answer(self) -> None:
         with self._lock:
             self._failures_in_a_row = 0
-            self._has_answered = True
+
+    def _note_usage(self, message: object) -> None:
+        usage = getattr(message, "usage", None)
+        with self._lock:
+            self.usage["calls"] += 1
+            for name, field in _USAGE_FIELDS.items():
+                count = getattr(usage, field, None)
+                self.usage[name] += count if isinstance(count, int) and count > 0 else 0
 
     def _failed(self, request: RequestT, reason: ReasonCode, detail: str) -> ReplyT:
         return self._script.failed_reply(request, reason, judge=self.name, model=self.model, detail=detail)
+
+
+def _groups(
+    pairs: list[tuple[RequestT, ReasonCode | None]],
+) -> Iterator[list[tuple[RequestT, ReasonCode | None]]]:
+    """The pairs in their order, in groups of at most GROUP_PAIRS that are asked."""
+    group: list[tuple[RequestT, ReasonCode | None]] = []
+    for pair in pairs:
+        group.append(pair)
+        if sum(reason is None for _, reason in group) == GROUP_PAIRS:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def _result(reply: ReplyT | Future[ReplyT]) -> ReplyT:

@@ -5,7 +5,8 @@ Belongs here: the rules of the judge stage in the shape of a judge. The rules th
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
@@ -19,6 +20,7 @@ class RuleJudge(Generic[RequestT, ReplyT]):
     """Decides every pair by rule; never fails and never leaves the machine."""
 
     is_network = False
+    usage: Mapping[str, int] = MappingProxyType({})
 
     def __init__(self, script: Script[RequestT, ReplyT]) -> None:
         self._script = script

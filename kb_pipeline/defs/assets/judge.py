@@ -51,6 +51,7 @@ def judge_verdicts(
     rule, _, asked_rule = _answers(database, corpus, RuleJudge(script), pairs)
     asked_network = pairs.clear().select(CACHE_KEY)
     first = _told_before(step)
+    usage: dict[str, int] = {}
     if first is None:
         judge = choose_judge(step.policy.judge, script)
         name, fingerprint = judge.name if judge.is_network else f"{judge.name} (offline)", judge.fingerprint
@@ -59,10 +60,11 @@ def judge_verdicts(
             network, open_still, asked_network = _answers(
                 database, corpus, judge, strongest_first(open_for_network(pairs, rule))
             )
+            usage = dict(judge.usage)
             write_unanswered(database, step.run.run_id, open_still.select(list(REPLY_SCHEMA)))
     else:
         told = load_counts(database, first)
-        name, fingerprint = told["judge"], told["judge_fingerprint"]
+        name, fingerprint, usage = told["judge"], told["judge_fingerprint"], told.get("judge_usage", {})
         network = _told_again(database, corpus, fingerprint, first)
     verdicts = verdict_frame(pairs, rule, network, pl.concat([asked_rule, asked_network]))
     verdicts = limit_questions(verdicts, knowledge_entries, step.policy.dedup)
@@ -74,6 +76,7 @@ def judge_verdicts(
         pairs_judged=verdicts.filter(~pl.col("from_cache")).height,
         pairs_sent=asked_network.height,
         judge_failures=int(verdicts["failed"].sum()),
+        judge_usage=usage,
     )
     counts = dict(verdicts["verdict"].value_counts().iter_rows())
     failed = int(verdicts["failed"].sum())
@@ -86,6 +89,7 @@ def judge_verdicts(
         pairs_judged_now=verdicts.filter(~pl.col("from_cache")).height,
         pairs_sent_to_model=asked_network.height,
         judge_failures=failed,
+        **{f"judge_{name}": count for name, count in usage.items()},
         **{f"verdict_{verdict.value}": counts.get(verdict.value, 0) for verdict in Verdict},
     )
 
