@@ -95,8 +95,8 @@ def test_a_model_may_merge_them_only_with_equal_specifics(new_corpus: NewCorpus)
         corpus.variables["ANTHROPIC_API_KEY"] = KEY
         corpus.load(*rows()).ok()
         corpus.curate().ok()
-        # Each of the three pairs is read by the model; those of two tenants never met.
-        assert len(api.prompts) == 3
+        prompts = api.prompts
+    assert all(any(word in prompt for prompt in prompts) for word in ("spring audit", "berth nine", "port 8443"))
     assert corpus.merged() == {"key-2": "key-1"}
     assert bands(corpus)["crane-1", "crane-2"] == ("lexical", "KEEP_BOTH", "judge.distinct")
     assert bands(corpus)["port-1", "port-2"] == ("lexical", "MERGE", "judge.same_rule")
@@ -113,8 +113,9 @@ def test_a_short_budget_goes_to_the_best_of_them(new_corpus: NewCorpus) -> None:
         corpus.variables["ANTHROPIC_API_KEY"] = KEY
         corpus.load(*(row for row in rows() if row.get("repository") != "port")).ok()
         corpus.curate().ok()
-        (prompt,) = api.prompts
-    assert "signing key" in prompt
+        prompts = api.prompts
+    assert any("signing key" in prompt for prompt in prompts)
+    assert not any("berth nine" in prompt for prompt in prompts)
     assert bands(corpus) == {
         ("key-1", "key-2"): ("lexical", "KEEP_BOTH", "judge.distinct"),
         # What was not asked for want of budget does not go to a person either, unless it is close enough.

@@ -44,7 +44,7 @@ def duplicate_pairs(
     retirement_decisions: pl.DataFrame,
     entry_embeddings: pl.DataFrame,
 ) -> dg.Output[pl.DataFrame]:
-    """Pairs of active entries of one scope and kind with equal texts or close vectors, in both bands."""
+    """Pairs of active entries of one scope and kind with equal texts, close vectors, or rare words in common."""
     step = step_of(context, knowledge_base, curation)
     encoder = knowledge_base.encoder(step.policy)
     hashes = knowledge_entries["content_hash"]
