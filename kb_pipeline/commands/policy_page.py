@@ -34,6 +34,9 @@ FLOW: tuple[tuple[str, str, str], ...] = (
 )
 """Stage word, the assets it makes, and the sections of the policy that it reads. README and the page show it."""
 
+OUTSIDE_THE_FLOW = ("eligibility", "search")
+"""Sections of the policy that no step of a run reads: those of `kb eligible` and `kb search`."""
+
 _RULES = r"[A-Z]\d+(?:(?:, |-)[A-Z]\d+)*"
 _FIELD = re.compile(rf"({_RULES}): (.+)", re.DOTALL)
 _IN_BRACKETS = re.compile(rf"\(({_RULES})\)")
@@ -113,6 +116,8 @@ def _values(prefix: str, schemas: Schema, defaults: Schema, definitions: Schema,
 def _value(value: Any) -> str:
     if value is None:
         return "null"
+    if isinstance(value, bool):
+        return _code(str(value).lower())
     if isinstance(value, list):
         return "<br>".join(_code(item) for item in value) or "none"
     if isinstance(value, dict):
@@ -133,6 +138,8 @@ def _range(schema: Schema, definitions: Schema) -> str:
         return "a kind" if "session_note" in choices else ", ".join(_code(choice) for choice in choices)
     if schema["type"] == "null":
         return "null"
+    if schema["type"] == "boolean":
+        return "true, false"
     if schema["type"] == "array":
         return f"list of {_range(schema['items'], definitions)}"
     if schema["type"] == "object":
@@ -150,12 +157,14 @@ def _range(schema: Schema, definitions: Schema) -> str:
 
 def _reasons() -> str:
     from kb_pipeline.defs.assets.decide import RULE_KEYS
+    from kb_pipeline.stages import eligibility
     from kb_pipeline.stages.report_words import REASONS
     from kb_pipeline.vocabulary import ReasonCode
 
+    keys = RULE_KEYS | {code.value: key for code, key in eligibility.RULE_KEYS.items()}
     return _table(
         ("code", "set by", "meaning"),
-        ((_code(code.value), _codes(RULE_KEYS.get(code.value, "")), REASONS[code]) for code in ReasonCode),
+        ((_code(code.value), _codes(keys.get(code.value, "")), REASONS[code]) for code in ReasonCode),
     )
 
 

@@ -66,7 +66,9 @@ def test_every_policy_key_stands_once_with_its_default() -> None:
         value = defaults
         for part in key.split("."):
             value = getattr(value, part)
-        if isinstance(value, str):
+        if isinstance(value, bool):
+            assert f"| `{str(value).lower()}` | true, false |" in row
+        elif isinstance(value, str):
             assert f"| `{value}` |" in row
         elif isinstance(value, int | float):
             assert f"| `{value:.10g}` |" in row
@@ -87,7 +89,7 @@ def test_the_flow_is_that_of_the_definitions_and_the_policy() -> None:
     assets = {name for _, names, _ in policy_page.FLOW for name in names.split(", ")}
     assert assets == {key.to_user_string() for key in defs.resolve_asset_graph().get_all_asset_keys()}
     sections = {name for _, _, names in policy_page.FLOW for name in names.split(", ")}
-    assert sections == {name for name in Policy.model_fields if name != "scope_fields"}
+    assert sections == set(Policy.model_fields) - {"scope_fields", *policy_page.OUTSIDE_THE_FLOW}
 
 
 def test_every_file_of_a_week_is_listed() -> None:
