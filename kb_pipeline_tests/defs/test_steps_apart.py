@@ -94,7 +94,7 @@ def test_entries_alone_begin_a_run_that_ends_with_them(done: Desk) -> None:
     assert done.last()[0] == "failed"
     assert load_counts(done.database, done.rows()[0]["run_id"])["pairs"] == 1
     # The rest of the week ends it, as a repetition of the first.
-    assert done.run("distinctiveness_scores", "gate_results", *LATER_STEPS, week=WEEK).success
+    assert done.run("distinctiveness_scores", "gate_results", "quality_flags", *LATER_STEPS, week=WEEK).success
     assert done.last() == ("ok", None)
     assert [row["updated_count"] for row in done.rows()] == [0, 1]
 
