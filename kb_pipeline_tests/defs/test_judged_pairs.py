@@ -96,9 +96,9 @@ def test_guards_keep_pairs_apart_that_the_judge_would_merge(tmp_path: Path) -> N
 def test_what_a_week_would_not_find_is_kept_though_it_is_judged(house: House, tmp_path: Path) -> None:
     far = {"a": "The crane must be locked.", "b": "The crane must not be locked.", "label": "CONFLICT"}
     pairs = labelled(tmp_path / "p.jsonl", far)
-    thresholds = load_policy().thresholds(1.0, 1.0)
+    policy = policy_of(dedup={"word_neighbours": 0})
+    thresholds = policy.thresholds(1.0, 1.0)
     vectors, owner = encode_pairs(pairs, load_encoder(house.model))
-    policy = load_policy()
     found, _ = decide_pairs(pairs, policy, judge_named("rule", policy), PairVectors(vectors, owner, thresholds))
     row = found.row(0, named=True)
     assert (row["verdict"], row["action"], row["band"], row["is_candidate"]) == ("CONFLICT", "keep", None, False)
@@ -112,7 +112,7 @@ def test_thresholds_of_the_policy_say_what_a_candidate_is(house: House, tmp_path
     )
     (similarity,) = decide(pairs, house.model)["similarity"]
     for limit, band in ((similarity - 0.01, "borderline"), (similarity + 0.01, None)):
-        own = policy_of(dedup={"min_merge_similarity": 1.0, "min_borderline_similarity": limit})
+        own = policy_of(dedup={"min_merge_similarity": 1.0, "min_borderline_similarity": limit, "word_neighbours": 0})
         assert decide(pairs, house.model, own)["band"].to_list() == [band]
     merge = policy_of(dedup={"min_merge_similarity": similarity - 0.01, "min_borderline_similarity": 0.1})
     assert decide(pairs, house.model, merge)["band"].to_list() == ["merge"]

@@ -17,7 +17,7 @@ from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.policy.model import Policy
 from kb_pipeline.stages import checks, conflicts, flags, gates, merge, retire
 from kb_pipeline.stages.checks import CheckResult, check_plan
-from kb_pipeline.stages.plan import PlanIdentity, build_plan
+from kb_pipeline.stages.plan import PlanIdentity, build_plan, recommendation_id
 from kb_pipeline.stages.queue import still_waiting
 from kb_pipeline.vocabulary import Mode, ReasonCode, RecommendationType, RunStatus, Severity
 
@@ -103,7 +103,9 @@ def curation_plan(
     policy, database, run = step.policy, step.database, step.run
     is_open = load_open_conflicts(database, run)
     queue = still_waiting(load_queue(database, run), knowledge_entries)
+    answered = load_answered(database, run)
     unasked = flags.open_flags(quality_flags, knowledge_entries, queue)
+    unasked = unasked.filter(~pl.Series(_flag_questions(unasked, knowledge_entries), dtype=pl.String).is_in(answered))
     plan = build_plan(
         PlanIdentity(step.corpus, step.week, run.as_of, run.policy_fingerprint, run.epoch),
         knowledge_entries,
@@ -120,7 +122,7 @@ def curation_plan(
         admit_to=policy.gates.admit_to,
         rule_keys=RULE_KEYS,
         mode=Mode(run.mode),
-        answered=load_answered(database, run),
+        answered=answered,
     )
     results = plan_checks(
         policy,
@@ -149,6 +151,16 @@ def curation_plan(
     yield dg.Output(plan, metadata={**shown(plan), **{f"actions_{word}": number for word, number in counts}})
     for result in results:
         yield check_result(result, "curation_plan", checks.severity_of(policy, result))
+
+
+def _flag_questions(found: pl.DataFrame, entries: pl.DataFrame) -> list[str]:
+    """Id of the question that each flagged entry would be, in the order of ``found``."""
+    texts = found.join(entries.select("entry_id", "content_hash"), on="entry_id", how="left", maintain_order="left")
+    asked = {"recommendation_type": RecommendationType.FLAG.value, "other_entry_id": None, "other_content_hash": None}
+    return [
+        recommendation_id(asked | {"entry_id": entry, "content_hash": text})
+        for entry, text in texts.select("entry_id", "content_hash").iter_rows()
+    ]
 
 
 def plan_checks(
