@@ -1,7 +1,8 @@
 """The review queue: what waits for a person at the end of a run.
 
 A question waits until somebody answers it, one of its entries leaves the live states, or one of its texts changes. Whether
-two entries are one is also answered by marking either as distinct. Order: conflicts first, then by value, then by age.
+two entries are one is also answered by marking either as distinct. Order: conflicts first and severe ones before
+others, then by value, then by age.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from datetime import datetime
 import polars as pl
 
 from kb_pipeline import schemas
-from kb_pipeline.vocabulary import LIVE_STATES, ActionType, ReasonCode, RecommendationType
+from kb_pipeline.vocabulary import LIVE_STATES, ActionType, ReasonCode, RecommendationType, Severity
 
 
 def still_waiting(queue: pl.DataFrame, entries: pl.DataFrame) -> pl.DataFrame:
@@ -73,9 +74,12 @@ def queue_after(
 
 
 def in_order(queue: pl.DataFrame) -> pl.DataFrame:
-    """QUEUE in the order in which a person should look: conflicts, then by value, then by age."""
+    """QUEUE in the order in which a person should look: conflicts, severe ones first, then by value, then by age."""
+    is_conflict = pl.col("recommendation_type") == RecommendationType.CONFLICT
     return queue.sort(
-        pl.col("recommendation_type") != RecommendationType.CONFLICT,
+        ~is_conflict,
+        # A severe conflict keeps both sides out of retrieval until somebody decides.
+        is_conflict & (pl.col("severity") != Severity.HIGH),
         -pl.col("value").fill_null(0.0),
         "since",
         "recommendation_id",

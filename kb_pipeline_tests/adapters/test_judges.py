@@ -242,6 +242,7 @@ POLICY: dict[str, Any] = {
     "max_calls": 5,
     "max_borderline_calls": 5,
     "max_tokens": None,
+    "min_gold_precision": 1.0,
     "max_concurrency": 1,
     "min_confidence": 0.75,
     "max_text_chars": 20_000,

@@ -298,7 +298,8 @@ def test_the_story_tells_answers_and_undos(desk: Desk) -> None:
     desk.do("accept", name)
     desk.undo(name)
     desk.do("keep", name, actor="eve")
-    story = load_story(desk.corpus.database, desk.corpus.name, "a", now=NOW)
+    story = load_story(desk.corpus.database, desk.corpus.name, "a")
+    story["retrieval"] = {"eligible": True, "reasons": ["active"]}
     told = "\n".join(story_lines(story))
     assert "active -> archived, merged into b: review.merged (rule review), by ann - rolled back" in told
     assert "ann answered accept to MERGE with b" in told and "taken back by bob" in told
