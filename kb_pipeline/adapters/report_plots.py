@@ -135,7 +135,7 @@ def similarity(axes: Axes, numbers: Mapping[str, Any], colours: Colours) -> None
     edges = np.arange(round(low * 100), 101) / 100
     _histogram(axes, values, edges, colours, "Similarity (1 = same meaning)", "pairs")
     _limit(axes, numbers["borderline"], "similar", colours)
-    _limit(axes, numbers["merge"], "very similar", colours)
+    _limit(axes, numbers["merge"], "very similar", colours, line=1)
 
 
 def states(axes: Axes, numbers: Mapping[str, Any], colours: Colours) -> None:
@@ -250,7 +250,8 @@ def _histogram(axes: Axes, values: Floats, edges: Floats, colours: Colours, labe
     _whole_numbers(axes.yaxis)
 
 
-def _limit(axes: Axes, limit: float | None, words: str, colours: Colours) -> None:
+def _limit(axes: Axes, limit: float | None, words: str, colours: Colours, *, line: int = 0) -> None:
+    """A limit with its words; of two that stand close, the words of one go on the next line."""
     if limit is None:
         return
     axes.axvline(limit, color=colours.accent, linewidth=1.2, linestyle=(0, (4, 2)))
@@ -259,7 +260,7 @@ def _limit(axes: Axes, limit: float | None, words: str, colours: Colours) -> Non
         f"{words} {limit:.2f}",
         (limit, 1.0),
         xycoords=("data", "axes fraction"),
-        xytext=(-4 if to_left else 4, -2),
+        xytext=(-4 if to_left else 4, -2 - 11 * line),
         textcoords="offset points",
         ha="right" if to_left else "left",
         va="top",

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import re
 import sys
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kb_pipeline.commands.options import actor_option, corpus_option, end_progress, json_option, print_json, progress
+from kb_pipeline.commands.options import (
+    actor_option,
+    as_of_time,
+    corpus_option,
+    end_progress,
+    json_option,
+    print_json,
+    progress,
+)
 
 if TYPE_CHECKING:
     from kb_pipeline.adapters.importing import ImportResult
@@ -102,7 +109,7 @@ def export_(corpus: str, as_of: str | None, full: bool, out: Path | None) -> Non
     from kb_pipeline.defs.clock import open_database
     from kb_pipeline.errors import UsageError
 
-    lines = export_lines(open_database(), corpus, as_of=_time(as_of), full=full)
+    lines = export_lines(open_database(), corpus, as_of=as_of_time(as_of), full=full)
     if out is None:
         stream = sys.stdout.buffer
         for line in lines:
@@ -140,16 +147,3 @@ def pairs(corpus: str, week: str | None) -> None:
     chosen = last_reported_week(database, corpus, parse_week(week) if week else None)
     for row in read_pairs(database, corpus, chosen).iter_rows(named=True):
         click.echo(canonical_json(row))
-
-
-def _time(text: str | None) -> datetime | None:
-    from kb_pipeline.adapters.rows import parse_time
-    from kb_pipeline.errors import UsageError
-
-    if text is None:
-        return None
-    try:
-        parsed: datetime = parse_time(text)
-    except ValueError as error:
-        raise UsageError(f"--as-of: {error}") from error
-    return parsed

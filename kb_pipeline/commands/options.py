@@ -38,6 +38,24 @@ def run_options(command: F) -> F:
     return command
 
 
+def as_of_time(text: str | None) -> datetime | None:
+    """The time of an option ``--as-of``.
+
+    Raises:
+        UsageError: it is none.
+    """
+    from kb_pipeline.adapters.rows import parse_time
+    from kb_pipeline.errors import UsageError
+
+    if text is None:
+        return None
+    try:
+        parsed: datetime = parse_time(text)
+    except ValueError as error:
+        raise UsageError(f"--as-of: {error}") from error
+    return parsed
+
+
 def print_json(value: Any) -> None:
     """One JSON document on stdout."""
     click.echo(json.dumps(value, ensure_ascii=False, indent=2, sort_keys=True, default=_plain))

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from kb_pipeline.commands.options import corpus_option, json_option, print_json
+from kb_pipeline.commands.options import as_of_time, corpus_option, json_option, print_json
 
 if TYPE_CHECKING:
     from kb_pipeline.defs.retrieval import View
@@ -121,7 +120,7 @@ def _view(
     from kb_pipeline.defs.retrieval import open_view
     from kb_pipeline.policy.load import load_policy
 
-    when = _time(as_of)
+    when = as_of_time(as_of)
     asked = _scope(scope)
     policy = load_policy(file=policy_file, corpus=corpus)
     return open_view(open_database(), corpus, policy, now=now(), as_of=when, scope=asked, readers=readers)
@@ -139,19 +138,6 @@ def _scope(text: str | None) -> dict[str, str]:
             raise UsageError(f"--scope names {name.strip()} twice")
         scope[name.strip()] = value.strip()
     return scope
-
-
-def _time(text: str | None) -> datetime | None:
-    from kb_pipeline.adapters.rows import parse_time
-    from kb_pipeline.errors import UsageError
-
-    if text is None:
-        return None
-    try:
-        parsed: datetime = parse_time(text)
-    except ValueError as error:
-        raise UsageError(f"--as-of: {error}") from error
-    return parsed
 
 
 def _header(view: View) -> dict[str, Any]:

@@ -22,6 +22,7 @@ def serve(port: int, host: str, names: tuple[str, ...], policy_file: Path | None
     sets one of your own, of at least 16 characters.
     """
     import os
+    import socket
 
     import uvicorn
 
@@ -37,6 +38,13 @@ def serve(port: int, host: str, names: tuple[str, ...], policy_file: Path | None
     if own and not is_long_enough(own):
         raise UsageError(f"{TOKEN_VARIABLE} is shorter than 16 characters; take a longer one, or none")
     load_policy(file=policy_file)
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listening = socket.create_server((host, port), family=family)
+    except OSError as error:
+        raise UsageError(
+            f"{host} port {port} cannot be listened on: {error.strerror or error}. Take another --port or --host"
+        ) from error
     migrate(database_url())
     chosen = {"token": own} if own else {}
     settings = Settings(
@@ -47,4 +55,5 @@ def serve(port: int, host: str, names: tuple[str, ...], policy_file: Path | None
     if not settings.is_local:
         click.echo("they are open to the network, unencrypted: put a proxy with TLS before them", err=True)
     # Uvicorn logs addresses of requests, and ours may hold the token.
-    uvicorn.run(build_app(settings), host=host, port=port, log_level="warning", access_log=False)
+    config = uvicorn.Config(build_app(settings), log_level="warning", access_log=False)
+    uvicorn.Server(config).run(sockets=[listening])

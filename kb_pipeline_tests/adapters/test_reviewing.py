@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kb_pipeline.adapters.story import load_story, story_lines
+from kb_pipeline.defs.retrieval import open_view
 from kb_pipeline.defs.review_desk import Done, answer, find_item, open_questions
 from kb_pipeline.errors import CorpusBusyError, ReviewError, UnknownNameError
 from kb_pipeline.stages.review import Answer
@@ -298,8 +299,8 @@ def test_the_story_tells_answers_and_undos(desk: Desk) -> None:
     desk.do("accept", name)
     desk.undo(name)
     desk.do("keep", name, actor="eve")
-    story = load_story(desk.corpus.database, desk.corpus.name, "a")
-    story["retrieval"] = {"eligible": True, "reasons": ["active"]}
+    view = open_view(desk.corpus.database, desk.corpus.name, policy(), now=NOW, entry_ids=["a"])
+    story = load_story(desk.corpus.database, desk.corpus.name, "a") | {"retrieval": view.told("a")}
     told = "\n".join(story_lines(story))
     assert "active -> archived, merged into b: review.merged (rule review), by ann - rolled back" in told
     assert "ann answered accept to MERGE with b" in told and "taken back by bob" in told
