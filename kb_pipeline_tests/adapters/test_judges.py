@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from kb_pipeline.adapters.judges import choose_judge
-from kb_pipeline.adapters.judges.anthropic_judge import GROUP_PAIRS, MAX_FAILURES_IN_A_ROW, AnthropicJudge
+from kb_pipeline.adapters.judges.anthropic_judge import GROUP_PAIRS, AnthropicJudge
+from kb_pipeline.adapters.judges.messages_client import MAX_FAILURES_IN_A_ROW
 from kb_pipeline.adapters.judges.rule import RuleJudge
 from kb_pipeline.errors import UsageError
 from kb_pipeline.policy.model import JudgePolicy

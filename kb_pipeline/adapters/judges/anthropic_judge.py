@@ -1,7 +1,7 @@
 """The network judge: puts pairs to a Claude model over the Messages API and isolates every failure (ledger K7-K9).
 
-Belongs here: which pairs are asked (budget, secrets, length), the calls, and the translation of everything that can go
-wrong into a reason code. Does not belong here: prompts and the reading of replies (the script: the judge stage).
+Belongs here: which pairs are asked (budget, secrets, length), and when a model is trusted. Does not belong here: the calls
+(the client), and prompts and the reading of replies (the script: the judge stage).
 
 What a model says is trusted only as far as it can be checked (X2). Pairs are asked in groups; before each, the model must
 judge two pairs with a known answer, one that is the same and one that is not, or the group is not asked. "The same" counts
@@ -14,42 +14,22 @@ that fails many times in a row, ends the asking for this run, so that a run with
 
 from __future__ import annotations
 
-import logging
-import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, Generic
+from typing import Any, Generic
 
 from kb_pipeline.adapters.judges import ReplyT, RequestT, Script
+from kb_pipeline.adapters.judges.messages_client import Failure, MessagesClient, Question
 from kb_pipeline.adapters.secrets import find_secrets
 from kb_pipeline.vocabulary import Band, ReasonCode
 
-if TYPE_CHECKING:
-    import anthropic
-
 JUDGE_NAME = "anthropic"
-
-MAX_REPLY_TOKENS = 2048
-"""Room for one short JSON object, and for a model that thinks before it answers."""
-
-MAX_FAILURES_IN_A_ROW = 5
-"""So many timeouts or unavailable replies one after another, each past its retries, end the asking for this run."""
 
 GROUP_PAIRS = 20
 """So many pairs are asked about after each two canaries: one call in ten to twenty is a check."""
 
 _CANARIES_OF_GROUP = 2
-_STOPPING_STATUS = frozenset({401, 402, 403, 404})
-"""The key, the account or the model is refused: no later pair would fare better."""
-
-_USAGE_FIELDS = {
-    "input_tokens": "input_tokens",
-    "output_tokens": "output_tokens",
-    "cached_tokens": "cache_read_input_tokens",
-}
-_TRUNCATED = frozenset({"max_tokens", "model_context_window_exceeded"})
-_COMPLETE = frozenset({"end_turn", "stop_sequence"})
 _BORDERLINE = frozenset({Band.BORDERLINE, Band.LEXICAL})
 
 
@@ -95,26 +75,29 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
         self.model = model
         self.fingerprint = f"{JUDGE_NAME}/{model}/{script.PROMPT_VERSION}/min_confidence={min_confidence:g}"
         self._script = script
-        self._api_key = api_key
-        self._base_url = base_url
-        self._timeout_seconds = timeout_seconds
-        self._max_retries = max_retries
+        self._client = MessagesClient(
+            model=model,
+            api_key=api_key,
+            base_url=base_url,
+            timeout_seconds=timeout_seconds,
+            max_retries=max_retries,
+        )
         self._calls_left = max_calls
         self._borderline_calls_left = max_borderline_calls
         self._max_tokens = max_tokens
         self._max_concurrency = max_concurrency
         self._min_confidence = min_confidence
         self._max_text_chars = max_text_chars
-        self._lock = threading.Lock()
-        self._failures_in_a_row = 0
         self._next_canary = 0
-        self._closed_because: str | None = None
-        self.usage: Counter[str] = Counter()
-        """What the run has cost so far: calls, canaries, input_tokens, output_tokens, cached_tokens."""
 
     def __repr__(self) -> str:
         """The model, never the key."""
         return f"AnthropicJudge(model={self.model!r})"
+
+    @property
+    def usage(self) -> Counter[str]:
+        """What the run has cost so far: calls, canaries, input_tokens, output_tokens, cached_tokens."""
+        return self._client.usage
 
     def decide(self, requests: Sequence[RequestT]) -> Iterator[ReplyT]:
         """One reply per request, in their order. Failures are replies, not exceptions."""
@@ -123,17 +106,17 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
             # Nothing to ask: neither the SDK nor a connection is needed.
             yield from (self._unasked(*pair) for pair in zip(requests, filter(None, reasons), strict=True))
             return
-        with self._client() as client, ThreadPoolExecutor(self._max_concurrency, "kb-judge") as pool:
+        with self._client, ThreadPoolExecutor(self._max_concurrency, "kb-judge") as pool:
             try:
                 for group in _groups(list(zip(requests, reasons, strict=True))):
-                    yield from self._decide_group(client, pool, group)
+                    yield from self._decide_group(pool, group)
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
     def _decide_group(
-        self, client: anthropic.Anthropic, pool: ThreadPoolExecutor, group: list[tuple[RequestT, ReasonCode | None]]
+        self, pool: ThreadPoolExecutor, group: list[tuple[RequestT, ReasonCode | None]]
     ) -> Iterator[ReplyT]:
-        problem = self._untrusted(client) if any(reason is None for _, reason in group) else None
+        problem = self._untrusted() if any(reason is None for _, reason in group) else None
         waiting: list[ReplyT | Future[ReplyT]] = []
         for request, reason in group:
             if reason is not None:
@@ -141,48 +124,32 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
             elif problem is not None:
                 waiting.append(self._failed(request, *problem))
             else:
-                waiting.append(pool.submit(self._ask_both, client, request))
+                waiting.append(pool.submit(self._ask_both, request))
         for reply in waiting:
             yield _result(reply)
 
-    def _untrusted(self, client: anthropic.Anthropic) -> tuple[ReasonCode, str] | None:
+    def _untrusted(self) -> tuple[ReasonCode, str] | None:
         """Why the next group is not asked: a canary was judged wrongly, or not at all. None when all is well."""
         canaries = self._script.CANARIES
         for _ in range(_CANARIES_OF_GROUP):
             canary, is_same = canaries[self._next_canary % len(canaries)]
             self._next_canary += 1
-            self.usage["canaries"] += 1
-            reply: Any = self._ask(client, canary)
+            self._client.count("canaries")
+            reply: Any = self._ask(canary)
             if reply.failed:
                 return reply.reason, f"not asked: no usable answer to a pair with a known one ({reply.explanation})"
             if not self._script.is_right(is_same, reply):
                 return ReasonCode.JUDGE_CANARY_FAILED, "not asked: the model was wrong about a pair with a known answer"
         return None
 
-    def _ask_both(self, client: anthropic.Anthropic, request: RequestT) -> ReplyT:
+    def _ask_both(self, request: RequestT) -> ReplyT:
         """One reply, in both orders where it takes both."""
-        if self._max_tokens is not None and self._tokens() >= self._max_tokens:
+        if self._max_tokens is not None and self._client.tokens >= self._max_tokens:
             return self._unasked(request, ReasonCode.JUDGE_BUDGET_SPENT)
-        first = self._ask(client, request)
+        first = self._ask(request)
         if not self._script.needs_other_order(first):
             return first
-        return self._script.agreed_reply(first, self._ask(client, self._script.swapped(request)))
-
-    def _tokens(self) -> int:
-        with self._lock:
-            return sum(count for name, count in self.usage.items() if name.endswith("_tokens"))
-
-    def _client(self) -> anthropic.Anthropic:
-        import anthropic
-
-        # At debug level the SDK logs whole requests, and these hold the texts of entries.
-        logging.getLogger("anthropic").setLevel(logging.WARNING)
-        return anthropic.Anthropic(
-            api_key=self._api_key,
-            base_url=self._base_url,
-            timeout=self._timeout_seconds,
-            max_retries=self._max_retries,
-        )
+        return self._script.agreed_reply(first, self._ask(self._script.swapped(request)))
 
     def _reason_not_to_ask(self, request: RequestT) -> ReasonCode | None:
         """Why this pair is not put to the model; None takes one call from the budget of its band."""
@@ -199,84 +166,14 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
     def _unasked(self, request: RequestT, reason: ReasonCode) -> ReplyT:
         return self._script.unasked_reply(request, reason, judge=self.name)
 
-    def _ask(self, client: anthropic.Anthropic, request: RequestT) -> ReplyT:
-        import anthropic
-
-        if self._closed_because is not None:
-            return self._failed(request, ReasonCode.JUDGE_UNAVAILABLE, f"not asked: {self._closed_because}")
+    def _ask(self, request: RequestT) -> ReplyT:
         system, user = self._script.build_prompt(request)
-        try:
-            message = client.messages.create(
-                model=self.model,
-                max_tokens=MAX_REPLY_TOKENS,
-                # The instructions are the same for every pair: a service that caches them charges them once.
-                system=[{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}],
-                messages=[{"role": "user", "content": user}],
-                output_config={"format": {"type": "json_schema", "schema": self._script.REPLY_SCHEMA}},
-            )
-        except anthropic.APITimeoutError:
-            return self._missed(request, ReasonCode.JUDGE_TIMEOUT, f"no reply within {self._timeout_seconds:g} s")
-        except anthropic.APIConnectionError:
-            return self._missed(request, ReasonCode.JUDGE_UNAVAILABLE, "no connection")
-        except anthropic.APIStatusError as error:
-            return self._refused(request, error.status_code)
-        except (anthropic.APIResponseValidationError, ValueError):
-            # A reply of status 200 whose body is not JSON: the SDK passes the parser's ValueError through.
-            self._note_answer()
-            return self._failed(request, ReasonCode.JUDGE_INVALID_REPLY, "reply is not JSON")
-        self._note_answer()
-        self._note_usage(message)
-        return self._read(request, message)
-
-    def _read(self, request: RequestT, message: object) -> ReplyT:
-        # The SDK does not validate what it received, so nothing is taken for granted here.
-        stop_reason = getattr(message, "stop_reason", None)
-        model = getattr(message, "model", None)
-        blocks = getattr(message, "content", None)
-        if stop_reason == "refusal":
-            return self._failed(request, ReasonCode.JUDGE_REFUSED, "the model refused to answer")
-        if stop_reason in _TRUNCATED:
-            return self._failed(request, ReasonCode.JUDGE_TRUNCATED, f"reply cut off ({stop_reason})")
-        if stop_reason not in _COMPLETE or not isinstance(blocks, list):
-            return self._failed(request, ReasonCode.JUDGE_INVALID_REPLY, "reply is not a finished message")
-        texts = [getattr(block, "text", None) for block in blocks if getattr(block, "type", None) == "text"]
+        said = self._client.ask(Question(system, user, self._script.REPLY_SCHEMA))
+        if isinstance(said, Failure):
+            return self._failed(request, said.reason, said.detail)
         return self._script.read_reply(
-            request,
-            "".join(text for text in texts if isinstance(text, str)),
-            judge=self.name,
-            model=model if isinstance(model, str) else self.model,
-            min_confidence=self._min_confidence,
+            request, said.text, judge=self.name, model=said.model, min_confidence=self._min_confidence
         )
-
-    def _refused(self, request: RequestT, status: int) -> ReplyT:
-        """Failure for an error status that remained after the retries."""
-        if status in _STOPPING_STATUS:
-            with self._lock:
-                self._closed_because = f"the API had refused the key or the model (HTTP {status})"
-            return self._failed(request, ReasonCode.JUDGE_REJECTED_REQUEST, f"HTTP {status}: key or model refused")
-        if status < 500 and status not in {408, 409, 429}:
-            self._note_answer()
-            return self._failed(request, ReasonCode.JUDGE_REJECTED_REQUEST, f"HTTP {status}")
-        return self._missed(request, ReasonCode.JUDGE_UNAVAILABLE, f"HTTP {status}")
-
-    def _missed(self, request: RequestT, reason: ReasonCode, detail: str) -> ReplyT:
-        with self._lock:
-            self._failures_in_a_row += 1
-            if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
-                self._closed_because = f"the API had failed {self._failures_in_a_row} times in a row"
-        return self._failed(request, reason, detail)
-
-    def _note_answer(self) -> None:
-        with self._lock:
-            self._failures_in_a_row = 0
-
-    def _note_usage(self, message: object) -> None:
-        usage = getattr(message, "usage", None)
-        with self._lock:
-            self.usage["calls"] += 1
-            for name, field in _USAGE_FIELDS.items():
-                count = getattr(usage, field, None)
-                self.usage[name] += count if isinstance(count, int) and count > 0 else 0
 
     def _failed(self, request: RequestT, reason: ReasonCode, detail: str) -> ReplyT:
         return self._script.failed_reply(request, reason, judge=self.name, model=self.model, detail=detail)
