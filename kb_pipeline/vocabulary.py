@@ -277,6 +277,14 @@ class Profile(StrEnum):
     """Named sets of policy values."""
 
     WEEKLY = "weekly"
+    CURATOR = "curator"
+
+
+class JobType(StrEnum):
+    """What sort of run it is: a week of the weekly curation, or a pass over recent entries, which only asks (P2, P4)."""
+
+    CURATE = "curate"
+    CURATOR_PASS = "curator_pass"  # noqa: S105 - a job, not a password
 
 
 class ReasonCode(StrEnum):
@@ -305,6 +313,7 @@ class ReasonCode(StrEnum):
     FLAGS_EVENT_LOG = "flags.event_log"
     FLAGS_GONE_REFERENCE = "flags.gone_reference"
     FLAGS_SEVERAL_TOPICS = "flags.several_topics"
+    FLAGS_BY_JUDGE = "flags.by_judge"
 
     ELIGIBILITY_NOT_ACTIVE = "eligibility.not_active"
     ELIGIBILITY_IN_CONFLICT = "eligibility.in_conflict"
@@ -342,6 +351,8 @@ class ReasonCode(StrEnum):
     JUDGE_CANARY_FAILED = "judge.canary_failed"
     JUDGE_KEPT_BY_PERSON = "judge.kept_by_person"
     JUDGE_DISMISSED_BY_PERSON = "judge.dismissed_by_person"
+
+    WINDOW_DUPLICATE = "window.duplicate"
 
     MERGE_SPECIFICS_DIFFER = "merge.specifics_differ"
     MERGE_CHAIN = "merge.chain"

@@ -19,7 +19,7 @@ from kb_pipeline.adapters.importing import add_usage, open_change, refresh
 from kb_pipeline.adapters.rows import canonical_json, derived_id
 from kb_pipeline.adapters.runs import Run
 from kb_pipeline.errors import KbError
-from kb_pipeline.vocabulary import ActionType, Mode, RunStatus, UsageType
+from kb_pipeline.vocabulary import ActionType, JobType, Mode, RunStatus, UsageType
 
 _PIPELINE = "pipeline"
 
@@ -118,12 +118,13 @@ def _is_done(cursor: Cursor, run: Run) -> bool:
         (run.run_id,),
     )
     status, is_applied, is_undone = cursor.fetchone() or (None, False, False)
-    what = f"run {run.run_id} of week {run.week} of corpus {run.corpus!r}"
+    week = "" if run.job_type is JobType.CURATOR_PASS else f" of week {run.week}"
+    what = f"run {run.run_id}{week} of corpus {run.corpus!r}"
     if is_undone:
         raise KbError(f"{what} was rolled back; nothing was applied. Start the week again.")
     if is_applied or (run.rerun_of is not None and status in (RunStatus.OK, RunStatus.DEGRADED)):
         return True
-    if run.rerun_of is None:
+    if run.rerun_of is None and run.job_type is JobType.CURATE:
         _refuse_if_overtaken(cursor, run)
     if status == RunStatus.HALTED:
         raise KbError(
@@ -136,10 +137,12 @@ def _is_done(cursor: Cursor, run: Run) -> bool:
 
 
 def _refuse_if_overtaken(cursor: Cursor, run: Run) -> None:
+    # A pass over recent entries, and its rollback, change nothing that a week stands on: they only ask.
     cursor.execute(
-        "SELECT run_id, change_type FROM changes WHERE corpus = %s AND change_id > %s "
-        "AND change_type IN ('curation', 'rollback', 'review') ORDER BY change_id LIMIT 1",
-        (run.corpus, run.snapshot_change_id),
+        "SELECT c.run_id, c.change_type FROM changes c LEFT JOIN memory_maintenance_jobs j ON j.run_id = c.run_id "
+        "WHERE c.corpus = %s AND c.change_id > %s AND c.change_type IN ('curation', 'rollback', 'review') "
+        "AND j.job_type IS DISTINCT FROM %s ORDER BY c.change_id LIMIT 1",
+        (run.corpus, run.snapshot_change_id, JobType.CURATOR_PASS),
     )
     other = cursor.fetchone()
     if other is not None:

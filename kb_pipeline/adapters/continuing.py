@@ -103,7 +103,7 @@ def week_in_turn(database: Database, corpus: str) -> Turn:
                max(week) FILTER (WHERE partial AND applied_change_id IS NOT NULL AND rolled_back_by IS NULL) AS begun,
                max(week) FILTER (WHERE NOT partial AND rolled_back_by IS NOT NULL) AS undone,
                count(applied_change_id) = 0 AS is_first
-        FROM memory_maintenance_jobs WHERE corpus = $1
+        FROM memory_maintenance_jobs WHERE corpus = $1 AND job_type = 'curate'
         """,
         (corpus,),
     )

@@ -17,7 +17,7 @@ from kb_pipeline.adapters.review_history import later_review, later_run
 from kb_pipeline.adapters.rows import derived_id
 from kb_pipeline.adapters.runs import load_run, require_rollback_target
 from kb_pipeline.errors import RollbackError
-from kb_pipeline.vocabulary import ActionType, RunStatus
+from kb_pipeline.vocabulary import ActionType, JobType, RunStatus
 
 
 @dataclass(frozen=True)
@@ -42,10 +42,11 @@ def roll_back_run(database: Database, run_id: str, *, actor: str) -> RolledBack:
     run = load_run(database, run_id)
     with database.corpus_lock(run.corpus), database.transaction() as cursor:
         target = require_rollback_target(database, run_id)  # nobody has done it since
+        # A pass over recent entries only asks: nothing builds on it, and it builds on nothing that it would lose.
         cursor.execute(
             "SELECT run_id, week FROM memory_maintenance_jobs WHERE corpus = %s AND applied_change_id > %s "
-            "AND rolled_back_by IS NULL ORDER BY applied_change_id DESC LIMIT 1",
-            (run.corpus, target["applied_change_id"]),
+            "AND rolled_back_by IS NULL AND job_type = %s AND %s = job_type ORDER BY applied_change_id DESC LIMIT 1",
+            (run.corpus, target["applied_change_id"], JobType.CURATE, run.job_type),
         )
         if (later := cursor.fetchone()) is not None:
             raise RollbackError(
@@ -53,7 +54,8 @@ def roll_back_run(database: Database, run_id: str, *, actor: str) -> RolledBack:
                 f"Roll back the latest first: kb rollback {later[0]}"
             )
         actions = _actions(cursor, run_id, None)
-        _refuse_if_reviewed(cursor, f"run {run_id} (week {run.week})", run.corpus, target, actions)
+        what = f"run {run_id}" if run.job_type is JobType.CURATOR_PASS else f"run {run_id} (week {run.week})"
+        _refuse_if_reviewed(cursor, what, run.corpus, target, actions)
         change_id = open_change(cursor, run.corpus, "rollback", actor_type="person", actor_id=actor, run_id=run_id)
         _void(cursor, run.corpus, [*(row[0] for row in actions), score_action_id(run)], None, change_id)
         cursor.execute(

@@ -18,14 +18,15 @@ from kb_pipeline.adapters.exporting import last_change, require_corpus
 from kb_pipeline.adapters.importing import last_complete_week
 from kb_pipeline.adapters.rows import canonical_json
 from kb_pipeline.errors import RollbackError, UnknownNameError, WeekError
-from kb_pipeline.vocabulary import ActionType, Mode, RunStatus
+from kb_pipeline.vocabulary import ActionType, JobType, Mode, RunStatus
 
-JOB_TYPE = "curate"
+_WEEKLY = f"job_type = '{JobType.CURATE}'"
+"""Passes over recent entries (passes) are runs too, but no weeks: they neither open nor close one."""
 
 
 @dataclass(frozen=True)
 class Run:
-    """One run of one week of one corpus: all that its steps need to know of it."""
+    """One run of one corpus: all that its steps need to know of it. A pass bears the week that it falls into."""
 
     run_id: str
     corpus: str
@@ -39,6 +40,7 @@ class Run:
     snapshot_change_id: int
     rerun_of: str | None
     actor: str
+    job_type: JobType = JobType.CURATE
 
 
 def parse_week(text: str) -> date:
@@ -98,12 +100,7 @@ def open_run(
     partial = end > now
     as_of = now.replace(microsecond=0) if partial else end
     with database.transaction() as cursor:
-        # The lock is ours, so a run that still claims to be running was killed.
-        cursor.execute(
-            "UPDATE memory_maintenance_jobs SET status = %s, completed_at = now(), message = %s "
-            "WHERE corpus = %s AND status = %s",
-            (RunStatus.FAILED, "the process ended before the run did; nothing was applied", corpus, RunStatus.RUNNING),
-        )
+        end_killed(cursor, corpus)
         finished = _finished(cursor, corpus)
         rerun = _rerun(finished, week, as_of, policy_fingerprint)
         if rerun is None:
@@ -132,11 +129,20 @@ def open_run(
             "as_of = excluded.as_of, partial = excluded.partial, epoch = excluded.epoch, rerun_of = excluded.rerun_of, "
             "snapshot_change_id = excluded.snapshot_change_id",
             (
-                run.run_id, corpus, week, as_of, partial, epoch, JOB_TYPE, profile, mode, RunStatus.RUNNING,
+                run.run_id, corpus, week, as_of, partial, epoch, JobType.CURATE, profile, mode, RunStatus.RUNNING,
                 policy_fingerprint, run.snapshot_change_id, run.rerun_of, actor,
             ),
         )  # fmt: skip
     return run
+
+
+def end_killed(cursor: Cursor, corpus: str) -> None:
+    """Records runs of the corpus that still claim to be running as failed. The lock is the caller's: they were killed."""
+    cursor.execute(
+        "UPDATE memory_maintenance_jobs SET status = %s, completed_at = now(), message = %s "
+        "WHERE corpus = %s AND status = %s",
+        (RunStatus.FAILED, "the process ended before the run did; nothing was applied", corpus, RunStatus.RUNNING),
+    )
 
 
 def load_run(database: Database, run_id: str) -> Run:
@@ -147,13 +153,13 @@ def load_run(database: Database, run_id: str) -> Run:
     """
     frame = database.read(
         "SELECT run_id, corpus, week, as_of, partial, epoch, profile, mode, policy_fingerprint, snapshot_change_id, "
-        "rerun_of, actor_id AS actor FROM memory_maintenance_jobs WHERE run_id = $1",
+        "rerun_of, actor_id AS actor, job_type FROM memory_maintenance_jobs WHERE run_id = $1",
         (run_id,),
     )
     if frame.is_empty():
         raise UnknownNameError("run", run_id, [], "kb runs lists them.")
     row = frame.row(0, named=True)
-    return Run(**(row | {"mode": Mode(row["mode"])}))
+    return Run(**(row | {"mode": Mode(row["mode"]), "job_type": JobType(row["job_type"])}))
 
 
 def latest_run(database: Database, corpus: str, week: date) -> Run:
@@ -163,7 +169,8 @@ def latest_run(database: Database, corpus: str, week: date) -> Run:
         WeekError: the week was never begun.
     """
     frame = database.read(
-        "SELECT run_id FROM memory_maintenance_jobs WHERE corpus = $1 AND week = $2 ORDER BY started_at DESC LIMIT 1",
+        f"SELECT run_id FROM memory_maintenance_jobs WHERE corpus = $1 AND week = $2 AND {_WEEKLY} "
+        "ORDER BY started_at DESC LIMIT 1",
         (corpus, week),
     )
     if frame.is_empty():
@@ -201,7 +208,7 @@ def list_runs(database: Database, corpus: str | None = None) -> pl.DataFrame:
     """All runs, newest first."""
     return database.read(
         """
-        SELECT run_id, corpus, week, as_of, partial, profile, mode, status, policy_fingerprint, model_fingerprint,
+        SELECT run_id, corpus, job_type, week, as_of, partial, profile, mode, status, policy_fingerprint, model_fingerprint,
                selected_count, updated_count, counts::text AS counts, message, rerun_of, actor_id, started_at,
                completed_at
         FROM memory_maintenance_jobs
@@ -215,11 +222,11 @@ def list_runs(database: Database, corpus: str | None = None) -> pl.DataFrame:
 def _finished(cursor: Cursor, corpus: str) -> list[dict[str, Any]]:
     """Runs that took effect and were not rolled back, newest first."""
     cursor.execute(
-        """
+        f"""
         SELECT run_id, week, as_of, partial, policy_fingerprint, snapshot_change_id,
                (SELECT count(*) FROM curation_actions a WHERE a.run_id = j.run_id AND a.action <> %s) AS did
         FROM memory_maintenance_jobs j
-        WHERE corpus = %s AND applied_change_id IS NOT NULL AND rolled_back_by IS NULL
+        WHERE corpus = %s AND applied_change_id IS NOT NULL AND rolled_back_by IS NULL AND {_WEEKLY}
         ORDER BY as_of DESC, applied_change_id DESC
         """,
         (ActionType.RECOMMEND, corpus),
@@ -257,7 +264,8 @@ def _refuse_going_back(finished: list[dict[str, Any]], corpus: str, week: date, 
 
 def _epoch(cursor: Cursor, corpus: str, week: date) -> int:
     cursor.execute(
-        "SELECT count(*) FROM memory_maintenance_jobs WHERE corpus = %s AND week = %s AND rolled_back_by IS NOT NULL",
+        "SELECT count(*) FROM memory_maintenance_jobs "
+        f"WHERE corpus = %s AND week = %s AND rolled_back_by IS NOT NULL AND {_WEEKLY}",
         (corpus, week),
     )
     row = cursor.fetchone()
@@ -273,7 +281,7 @@ def require_rollback_target(database: Database, run_id: str) -> dict[str, Any]:
     """
     runs = list_runs(database)
     frame = database.read(
-        "SELECT run_id, corpus, week, as_of, applied_change_id, rolled_back_by, rerun_of, status, policy_fingerprint "
+        "SELECT run_id, corpus, week, as_of, applied_change_id, rolled_back_by, rerun_of, status, job_type "
         "FROM memory_maintenance_jobs WHERE run_id = $1",
         (run_id,),
     )
@@ -296,10 +304,10 @@ def next_week(database: Database, corpus: str, last_complete: date) -> tuple[dat
     complete week for a corpus that was never curated.
     """
     frame = database.read(
-        """
-        SELECT (SELECT max(week) FROM memory_maintenance_jobs WHERE corpus = $1 AND applied_change_id IS NOT NULL
-                AND rolled_back_by IS NULL AND NOT partial) AS week,
-               (SELECT count(*) FROM memory_maintenance_jobs WHERE corpus = $1 AND rolled_back_by IS NOT NULL) AS undone
+        f"""
+        SELECT max(week) FILTER (WHERE applied_change_id IS NOT NULL AND rolled_back_by IS NULL AND NOT partial) AS week,
+               count(*) FILTER (WHERE rolled_back_by IS NOT NULL) AS undone
+        FROM memory_maintenance_jobs WHERE corpus = $1 AND {_WEEKLY}
         """,
         (corpus,),
     )
@@ -351,7 +359,7 @@ def last_applied_week(database: Database, corpus: str) -> date | None:
     """The last complete week that took effect and was not rolled back; None before the first."""
     frame = database.read(
         "SELECT max(week) AS week FROM memory_maintenance_jobs WHERE corpus = $1 AND applied_change_id IS NOT NULL "
-        "AND rolled_back_by IS NULL AND NOT partial",
+        f"AND rolled_back_by IS NULL AND NOT partial AND {_WEEKLY}",
         (corpus,),
     )
     week: date | None = frame["week"][0]

@@ -23,12 +23,19 @@ HALTED, DEGRADED = 4, 5
 @run_options
 @json_option
 def curate(corpus: str, week: str | None, as_json: bool, **asked: Any) -> None:
-    """Curate one week of a corpus and print what was found, changed and asked."""
+    """Curate one week of a corpus and print what was found, changed and asked.
+
+    With --profile curator: look at the recent entries alone, now, and ask people about them. Nothing is applied.
+    """
     from kb_pipeline.adapters.runs import default_week, parse_week
     from kb_pipeline.defs.clock import now, open_database
+    from kb_pipeline.vocabulary import Profile
 
     request = _request(asked, corpus)
     database = open_database()
+    if request.profile == Profile.CURATOR:
+        _look_at_recent_entries(database, corpus, week, request, as_json=as_json)
+        return
     chosen = parse_week(week) if week else default_week(database, corpus, now())
     _require_week(database, corpus, chosen)
     from kb_pipeline.commands.in_process import runner
@@ -57,8 +64,11 @@ def backfill(corpus: str, first: str | None, last: str | None, **asked: Any) -> 
     from kb_pipeline.adapters.importing import last_complete_week
     from kb_pipeline.adapters.runs import first_undone_week, parse_week
     from kb_pipeline.defs.clock import now, open_database
-    from kb_pipeline.errors import WeekError
+    from kb_pipeline.errors import UsageError, WeekError
+    from kb_pipeline.vocabulary import Profile
 
+    if asked["profile"] == Profile.CURATOR:
+        raise UsageError(f"--profile {Profile.CURATOR} looks at recent entries and at no week: use kb curate")
     request = _request(asked, corpus)
     database = open_database()
     end = parse_week(last) if last else last_complete_week(now()).date()
@@ -86,6 +96,33 @@ def backfill(corpus: str, first: str | None, last: str | None, **asked: Any) -> 
         for line in _summary(database, result, request):
             click.echo(line)
     raise click.exceptions.Exit(worst if result is None or _exit_code(result) != HALTED else HALTED)
+
+
+def _look_at_recent_entries(
+    database: Database, corpus: str, week: str | None, request: RunRequest, *, as_json: bool
+) -> None:
+    """A pass of the curator."""
+    from kb_pipeline.adapters.exporting import require_corpus
+    from kb_pipeline.errors import UsageError
+
+    if week is not None:
+        raise UsageError(f"--profile {request.profile} looks at recent entries as of now: leave --week away")
+    if request.mode == "apply":
+        raise UsageError(f"--profile {request.profile} only recommends: leave --mode away, or use another profile")
+    require_corpus(database, corpus)
+    from kb_pipeline.commands.in_process import runner
+    from kb_pipeline.commands.summary import pass_lines
+
+    progress(f"{corpus}: looking at recent entries")
+    with runner(database) as runs:
+        result = runs.run_pass(corpus, request)
+    end_progress()
+    if as_json:
+        print_json({"run_id": result.run_id, "corpus": corpus, "status": result.status, **result.counts})
+    else:
+        for line in pass_lines(database, result):
+            click.echo(line)
+    raise click.exceptions.Exit(_exit_code(result))
 
 
 def _request(asked: dict[str, Any], corpus: str) -> RunRequest:

@@ -19,6 +19,7 @@ def runs(corpus: str | None, as_json: bool) -> None:
     from kb_pipeline.adapters.exporting import require_corpus
     from kb_pipeline.adapters.runs import list_runs
     from kb_pipeline.defs.clock import open_database
+    from kb_pipeline.vocabulary import JobType
 
     database = open_database()
     if corpus is not None:
@@ -32,6 +33,8 @@ def runs(corpus: str | None, as_json: bool) -> None:
     for row in rows:
         changed = "" if row["updated_count"] is None else f"{row['updated_count']:>6,} changed"
         note = f"  repeats {row['rerun_of']}" if row["rerun_of"] else "  partial week" if row["partial"] else ""
+        if row["job_type"] == JobType.CURATOR_PASS:
+            note = f"  recent entries, {row['as_of']:%Y-%m-%d %H:%M} UTC"
         click.echo(
             f"{row['run_id']}  {row['corpus']:<16} {row['week']}  {row['profile']:<7} {row['mode']:<9} "
             f"{row['status']:<11} {changed}{note}"

@@ -1,4 +1,4 @@
-"""Runs the weekly job of one partition in this process, and says how it ended.
+"""Runs a week, or a pass over recent entries, in this process, and says how it ended.
 
 Belongs here: what ``kb curate`` and ``kb backfill`` share with nobody else: an instance, a run of the job, and the error
 that made a step fail, as the error it was. The run is recorded in the same place as those of the UI.
@@ -60,7 +60,7 @@ class RunResult:
 
 
 class Runner:
-    """Runs weeks one after another on one Dagster instance."""
+    """Runs weeks and passes one after another on one Dagster instance."""
 
     def __init__(self, instance: dg.DagsterInstance, database: Database, held: ExitStack) -> None:
         """Runs on this instance and database; each corpus that is worked on is held until ``held`` is closed."""
@@ -68,8 +68,10 @@ class Runner:
         self._database = database
         self._held = held
         self._corpora: set[str] = set()
-        defs = build_defs(io_manager=FrameIOManager(corpus_lock=CorpusLock(is_held=True)))
-        self._job = defs.resolve_job_def("weekly_curation")
+        held_by_us = CorpusLock(is_held=True)
+        defs = build_defs(corpus_lock=held_by_us, io_manager=FrameIOManager(corpus_lock=held_by_us))
+        self._week = defs.resolve_job_def("weekly_curation")
+        self._pass = defs.resolve_job_def("curator_pass")
 
     def run_week(self, corpus: str, week: date, request: RunRequest) -> RunResult:
         """Curates one week of one corpus.
@@ -78,12 +80,24 @@ class Runner:
             KbError: a step failed with it; nothing was applied. A halted run is a result, not an error.
             CorpusBusyError: another run or import works on the corpus.
         """
+        return self._run(self._week, corpus, partition_key(corpus, week), request)
+
+    def run_pass(self, corpus: str, request: RunRequest) -> RunResult:
+        """Looks at the recent entries of one corpus; nothing but questions comes of it.
+
+        Raises:
+            KbError: the pass failed with it; nothing was asked. A halted pass is a result, not an error.
+            CorpusBusyError: another run or import works on the corpus.
+        """
+        return self._run(self._pass, corpus, corpus, request)
+
+    def _run(self, job: dg.JobDefinition, corpus: str, key: str, request: RunRequest) -> RunResult:
         self._hold(corpus)
         run_id = str(uuid.uuid4())
         try:
-            self._job.execute_in_process(
+            job.execute_in_process(
                 instance=self._instance,
-                partition_key=partition_key(corpus, week),
+                partition_key=key,
                 run_id=run_id,
                 run_config={
                     "resources": {"curation": {"config": request.config()}},

@@ -18,7 +18,7 @@ from kb_pipeline.adapters.database import Database
 from kb_pipeline.defs.clock import open_database
 from kb_pipeline.defs.failures import recorded_failure
 from kb_pipeline.defs.partitions import corpus_and_week
-from kb_pipeline.defs.processes import PROCESS_TAG, fail_dead_runs, process_mark
+from kb_pipeline.defs.processes import CORPUS_TAG, PROCESS_TAG, fail_dead_runs, process_mark
 from kb_pipeline.errors import CorpusBusyError, DatabaseError
 
 _PARTITION_TAG = "dagster/partition"
@@ -45,20 +45,31 @@ class CorpusLock(dg.ConfigurableResource[Any]):
         if context.run is None:
             yield self
             return
-        corpus, _ = partition_of(context.run)
+        corpus = corpus_of(context.run)
         database = open_database()
         log = logging.getLogger("dagster") if context.log is None else context.log
         instance, run_id = _instance(context), context.run.run_id
         lock = nullcontext() if self.is_held else _taken(log, database, corpus, self.wait_seconds)
         with lock:
             if not self.is_held:
-                instance.add_run_tags(run_id, {PROCESS_TAG: process_mark(run_id)})
+                # A job that is partitioned by corpus alone has not been given the tag by which Dagster limits runs.
+                instance.add_run_tags(run_id, {PROCESS_TAG: process_mark(run_id), CORPUS_TAG: corpus})
                 for dead in fail_dead_runs(instance, corpus):
                     log.warning(f"run {dead} of {corpus} was killed; it is recorded as failed now")
             try:
                 yield self
             finally:
                 _record_end(log, database, corpus, recorded_failure(instance, run_id) or _UNFINISHED)
+
+
+def corpus_of(run: dg.DagsterRun) -> str:
+    """Corpus of a run, be it of a week or of a job that is partitioned by corpus alone.
+
+    Raises:
+        Failure: the run is of several partitions, or of none.
+    """
+    key = run.tags.get(_PARTITION_TAG)
+    return key if key is not None and "|" not in key else partition_of(run)[0]
 
 
 def partition_of(run: dg.DagsterRun) -> tuple[str, date]:

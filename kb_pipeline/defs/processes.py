@@ -13,6 +13,12 @@ import dagster as dg
 PROCESS_TAG = ".dagster/kb_process"
 """The prefix keeps it out of what the UI shows of a run."""
 CORPUS_TAG = "dagster/partition/corpus"
+UNFINISHED = [
+    status
+    for status in dg.DagsterRunStatus
+    if status not in (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
+]
+"""Where a run stands that is at work or waits for its turn."""
 _PROC = Path("/proc")
 
 

@@ -18,16 +18,11 @@ from kb_pipeline.adapters.importing import last_complete_week
 from kb_pipeline.defs.clock import now, open_database
 from kb_pipeline.defs.jobs import weekly_curation
 from kb_pipeline.defs.partitions import corpora, first_week, partition_key
-from kb_pipeline.defs.processes import CORPUS_TAG, fail_dead_runs, started_runs
+from kb_pipeline.defs.processes import CORPUS_TAG, UNFINISHED, fail_dead_runs, started_runs
 from kb_pipeline.errors import CorpusBusyError
 
 _EVERY_SECONDS = 60
 _RUN_KEY_TAG = "dagster/run_key"
-_UNFINISHED = [
-    status
-    for status in dg.DagsterRunStatus
-    if status not in (dg.DagsterRunStatus.SUCCESS, dg.DagsterRunStatus.FAILURE, dg.DagsterRunStatus.CANCELED)
-]
 
 
 @dataclass(frozen=True)
@@ -84,7 +79,7 @@ def _turn(instance: dg.DagsterInstance, database: Database, corpus: str, last: d
         elif turn.is_passed_over:
             state = f"the week of {week - timedelta(days=7)} was rolled back and is not run again by itself"
         return _Turn(corpus, week, key, f"{state}; the week of {week} is in turn when it is over")
-    working = instance.get_runs(dg.RunsFilter(tags={CORPUS_TAG: corpus}, statuses=_UNFINISHED), limit=1)
+    working = instance.get_runs(dg.RunsFilter(tags={CORPUS_TAG: corpus}, statuses=UNFINISHED), limit=1)
     if working:
         return _Turn(corpus, week, key, f"run {working[0].run_id} is at work or waits for its turn")
     # Of its own requests only: what a person tried by hand is that person's.

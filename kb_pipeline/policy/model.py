@@ -241,6 +241,28 @@ class ReportPolicy(Section):
     example_pairs: Annotated[int, Field(ge=0, le=200, description="pairs shown side by side in each band")]
 
 
+class CuratorPolicy(Section):
+    """The pass over recent entries (P2-P6); nothing else reads these values."""
+
+    max_age_days: Annotated[
+        Days,
+        Field(description="P6: recent is a text that is at most so many days old, or that came since the last pass"),
+    ]
+    max_entries: Annotated[int, Field(ge=1, description="a pass looks at so many recent entries, the newest")]
+    flag_gates: Annotated[
+        bool, Field(description="a recent active entry that a gate would not let in today is asked about")
+    ]
+    ask_model: Annotated[
+        bool, Field(description="P2: a network judge, where one is in force, also reads recent entries many at a time")
+    ]
+    max_calls: Annotated[Count, Field(description="so many such readings in a pass; the rest waits for the next")]
+    max_entries_per_call: Annotated[int, Field(ge=2, le=200, description="entries in one reading")]
+    max_call_chars: Annotated[int, Field(ge=1000, description="and so many code points of their texts together")]
+    min_confidence: Annotated[
+        Share, Field(description="P3, P6: a duplicate that the model names with less confidence is passed over")
+    ]
+
+
 class EligibilityPolicy(Section):
     """What may be retrieved (M13)."""
 
@@ -275,6 +297,7 @@ class Policy(Section):
     apply: ApplyPolicy
     checks: ChecksPolicy
     report: ReportPolicy
+    curator: CuratorPolicy
     eligibility: EligibilityPolicy
     search: SearchPolicy
 

@@ -8,6 +8,9 @@ Three signals, all within one scope, kind and state only:
 - shared words (dedup_words): band ``lexical``, for pairs that the other two did not find.
 
 Entries marked keep_distinct are never candidates; they are counted as shielded.
+
+A pass over recent entries looks for the pairs around them alone: what it finds is a part of what the whole search finds,
+and pairs that share a title beside.
 """
 
 from __future__ import annotations
@@ -19,7 +22,8 @@ import numpy.typing as npt
 import polars as pl
 
 from kb_pipeline import schemas
-from kb_pipeline.allpairs.candidates import duplicate_candidates, owner_similarities
+from kb_pipeline.allpairs.around import pairs_around
+from kb_pipeline.allpairs.candidates import Candidates, duplicate_candidates, owner_similarities
 from kb_pipeline.policy.model import DedupPolicy, Thresholds
 from kb_pipeline.stages.dedup_words import pairs_by_words
 from kb_pipeline.vocabulary import Band, State
@@ -48,6 +52,8 @@ def find_duplicates(
     owner: npt.NDArray[np.int64],
     policy: DedupPolicy,
     thresholds: Thresholds,
+    *,
+    around: pl.Series | None = None,
 ) -> DuplicateSearch:
     """PAIRS of entries that stay active in this run, sorted by ids.
 
@@ -58,6 +64,7 @@ def find_duplicates(
         owner: int64 [W], row of ``entries`` each window belongs to.
         policy: engine and limits.
         thresholds: calibrated similarities of the model.
+        around: ids of entries; only pairs with one of them are looked for, by their own neighbours. None: all pairs.
     """
     staying = entries.select(
         "entry_id", "scope", "kind", "merge_key", "keep_distinct", pl.col("state") == State.ACTIVE
@@ -82,23 +89,18 @@ def find_duplicates(
     block_of = np.full(entries.height, -1, dtype=np.int64)
     block_of[representatives["row"].to_numpy()] = representatives["block"].to_numpy()
     wanted = block_of[owner] >= 0
-    approximate = policy.engine == "faiss_ivf"
-    found = duplicate_candidates(
-        vectors[wanted],
-        owner[wanted],
-        block_of[owner[wanted]],
-        thresholds.min_borderline_similarity,
-        engine="bounded" if approximate else policy.engine,
-        approximate_above=policy.approximate_above_rows if approximate else None,
-        max_pairs=policy.max_pairs,
-    )
+    places = None if around is None else np.flatnonzero(entries["entry_id"].is_in(around.implode()).to_numpy())
+    rows = (vectors[wanted], owner[wanted], block_of[owner[wanted]])
+    found = _close_pairs(*rows, places, policy, thresholds)
+    if places is not None:
+        exact = exact.filter(pl.col("l").is_in(places) | pl.col("r").is_in(places))
     close = found.frame.with_columns(
         pl.when(pl.col("similarity") >= thresholds.min_merge_similarity)
         .then(pl.lit(Band.MERGE.value))
         .otherwise(pl.lit(Band.BORDERLINE.value))
         .alias("band")
     )
-    by_words, cut_count = pairs_by_words(entries, representatives, close.select("l", "r"), policy)
+    by_words, cut_count = pairs_by_words(entries, representatives, close.select("l", "r"), policy, around=places)
     rest = pl.concat([exact.with_columns(word_similarity=pl.lit(None, pl.Float64)), by_words]).with_columns(
         band=pl.when(pl.col("word_similarity").is_null())
         .then(pl.lit(Band.EXACT.value))
@@ -131,3 +133,30 @@ def find_duplicates(
         unseen_count=int((~seen[eligible["row"].to_numpy()]).sum()),
         recall=found.recall,
     )
+
+
+def _close_pairs(
+    vectors: npt.NDArray[np.float32],
+    owner: npt.NDArray[np.int64],
+    block: npt.NDArray[np.int64],
+    around: npt.NDArray[np.int64] | None,
+    policy: DedupPolicy,
+    thresholds: Thresholds,
+) -> Candidates:
+    """Pairs of owners from the borderline similarity on: all of them, or those with an owner in ``around``."""
+    least = thresholds.min_borderline_similarity
+    if around is None:
+        approximate = policy.engine == "faiss_ivf"
+        return duplicate_candidates(
+            vectors,
+            owner,
+            block,
+            least,
+            engine="bounded" if approximate else policy.engine,
+            approximate_above=policy.approximate_above_rows if approximate else None,
+            max_pairs=policy.max_pairs,
+        )
+    near = pairs_around(vectors, owner, block, around, least)
+    pairs = pl.DataFrame({"l": near.i, "r": near.j, "similarity": near.similarity})
+    kept = pairs.sort("similarity", "l", "r", descending=[True, False, False]).head(policy.max_pairs).sort("l", "r")
+    return Candidates(kept, pairs.height, pairs.height - kept.height, None)

@@ -15,9 +15,12 @@ it after the pairs of the other bands.
 
 from __future__ import annotations
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from kb_pipeline import schemas
+from kb_pipeline.allpairs.around import words_around
 from kb_pipeline.allpairs.words import word_neighbours, word_rows
 from kb_pipeline.policy.model import DedupPolicy
 from kb_pipeline.text.tokens import token_sets
@@ -26,8 +29,17 @@ from kb_pipeline.vocabulary import LIVE_STATES, Band, ReasonCode, State, Verdict
 _FOUND = {"l": pl.Int64, "r": pl.Int64, "word_similarity": pl.Float64}
 
 
+_MAX_ENTRIES_OF_A_TITLE = 10
+"""A title that more entries share is a label, and says nothing about any two of them."""
+
+
 def pairs_by_words(
-    entries: pl.DataFrame, searched: pl.DataFrame, known: pl.DataFrame, policy: DedupPolicy
+    entries: pl.DataFrame,
+    searched: pl.DataFrame,
+    known: pl.DataFrame,
+    policy: DedupPolicy,
+    *,
+    around: npt.NDArray[np.int64] | None = None,
 ) -> tuple[pl.DataFrame, int]:
     """Columns l, r (rows of ``entries``, l < r) and word_similarity of new pairs, by (l, r); and how many max_pairs cut off.
 
@@ -36,6 +48,7 @@ def pairs_by_words(
         searched: columns row (of ``entries``) and block; rows of different blocks never meet.
         known: columns l and r, the pairs that are found already. They count against max_pairs.
         policy: neighbours, floor and limit.
+        around: int64, rows of ``entries``: only what these find, and what bears the same title as one of them. None: all.
     """
     if policy.word_neighbours == 0 or searched.height < 2:
         return pl.DataFrame(schema=_FOUND), 0
@@ -47,7 +60,13 @@ def pairs_by_words(
         words["weight"].to_numpy(),
         places.height,
     )
-    near = word_neighbours(rows, places["block"].to_numpy(), policy.word_neighbours, policy.min_word_similarity)
+    block = places["block"].to_numpy()
+    if around is None:
+        near = word_neighbours(rows, block, policy.word_neighbours, policy.min_word_similarity)
+    else:
+        asking = np.flatnonzero(places["row"].is_in(around).to_numpy())
+        titles = _titles(entries)[places["row"].to_numpy()]
+        near = words_around(rows, block, asking, policy.word_neighbours, policy.min_word_similarity, titles)
     row = places["row"].to_numpy()
     # A block's rows come in the order of the entries, so the smaller place is the smaller row.
     found = pl.DataFrame({"l": row[near.i], "r": row[near.j], "word_similarity": near.similarity}, schema=_FOUND)
@@ -56,6 +75,31 @@ def pairs_by_words(
         max(0, policy.max_pairs - known.height)
     )
     return kept.sort("l", "r"), new.height - kept.height
+
+
+def _titles(entries: pl.DataFrame) -> npt.NDArray[np.int64]:
+    """int64, a number for each title in normal form (case, signs and spaces aside); -1 where few or too many words are shared.
+
+    Args:
+        entries: ENTRIES.
+    """
+    live = pl.col("state").is_in(LIVE_STATES)
+    title = (
+        pl.col("title")
+        .str.normalize("NFKC")
+        .str.to_lowercase()
+        .str.replace_all(r"[^\p{L}\p{N}]+", " ")
+        .str.strip_chars()
+    )
+    shared = entries.select(live.alias("live"), title.alias("title"), pl.struct("scope", "kind").alias("place"))
+    counted = shared.select(
+        pl.struct("place", "title").rank("dense").cast(pl.Int64).alias("number"),
+        pl.col("live").sum().over("place", "title").alias("holders"),
+        "live",
+        (pl.col("title").str.len_chars() > 0).alias("says"),
+    )
+    is_shared = pl.col("live") & pl.col("says") & pl.col("holders").is_between(2, _MAX_ENTRIES_OF_A_TITLE)
+    return counted.select(pl.when(is_shared).then("number").otherwise(-1)).to_series().to_numpy()
 
 
 def weighted_words(entries: pl.DataFrame) -> pl.DataFrame:

@@ -23,6 +23,8 @@ _STATEMENTS = [
 ]
 _GONE_STATES = [State.ARCHIVED.value, State.INVALIDATED.value, State.EXPIRED.value, State.BLOCKED.value]
 _KEPT = ["flags", "recommend"]
+_OF_PAIRS = [ReasonCode.GATES_TOO_SIMILAR.value, ReasonCode.GATES_TOO_SIMILAR_DIFFERS.value]
+_GATES_VALUE = 0.2
 _MIN_ID_CHARS = 6
 _MAX_RECORD_CHARS = 800
 
@@ -192,6 +194,33 @@ def open_flags(flags: pl.DataFrame, entries: pl.DataFrame, queue: pl.DataFrame) 
         .drop("kept_rules")
         .join(asked, on="entry_id", how="anti")
         .sort(-pl.col("flag_value"), "entry_id")
+    )
+
+
+def add_gates(flags: pl.DataFrame, entries: pl.DataFrame, gates: pl.DataFrame) -> pl.DataFrame:
+    """FLAGS, same rows and order, to which active entries are added that a gate would not let in today (curator.flag_gates).
+
+    Nothing about them is wrong in itself, so the flag is a low one and its value is the least. What speaks against an entry
+    in another way already stays as it is.
+
+    Args:
+        flags: FLAGS.
+        entries: ENTRIES of the same entries in the same order.
+        gates: GATES of any of them.
+    """
+    asked = (pl.col("state") == State.ACTIVE) & (pl.col("secret_kinds").list.len() == 0)
+    measured = flags.hstack(entries.select(asked.alias("asked"))).join(
+        gates.select("entry_id", "gate_reasons"), on="entry_id", how="left", maintain_order="left"
+    )
+    # That an active entry is close to another one is the matter of the search for duplicates.
+    stopped = pl.col("gate_reasons").fill_null([]).list.set_difference(_OF_PAIRS)
+    is_new = pl.col("asked") & (pl.col("flag_reasons").list.len() == 0) & (stopped.list.len() > 0)
+    return schemas.FLAGS.select(
+        measured.with_columns(
+            pl.when(is_new).then(stopped).otherwise("flag_reasons").alias("flag_reasons"),
+            pl.when(is_new).then(pl.lit(Severity.LOW.value)).otherwise("flag_severity").alias("flag_severity"),
+            pl.when(is_new).then(_GATES_VALUE).otherwise("flag_value").alias("flag_value"),
+        )
     )
 
 

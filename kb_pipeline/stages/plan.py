@@ -41,8 +41,11 @@ _ASKED_AS = {
 }
 
 
-_BOUNDED = frozenset(reason for reason in ReasonCode if reason.startswith("flags."))
-"""Questions of which a run asks a bounded number."""
+_ISSUE_VALUES = {Severity.LOW: 0.3, Severity.MEDIUM: 0.5, Severity.HIGH: 0.7}
+"""Order of what a model found wrong: that of flags by rule, without their share for use."""
+
+_BOUNDED = frozenset(reason for reason in ReasonCode if reason.startswith(("flags.", "gates.")))
+"""Reasons of flags of which a run asks a bounded number."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ def build_plan(
     rule_keys: dict[str, str],
     mode: Mode,
     answered: Sequence[str] = (),
+    issues: pl.DataFrame | None = None,
 ) -> pl.DataFrame:
     """PLAN of a run, by action and ids.
 
@@ -109,6 +113,7 @@ def build_plan(
         rule_keys: reason code -> policy key of its rule.
         mode: whether changes are made or asked.
         answered: ids of questions that people have answered; they are not asked again.
+        issues: what a model found wrong with single entries (entry_id, severity, sentence), beside the flags; None: nothing.
     """
     merged = merges.filter(pl.col("merge_decision") == "merge").select("loser_id", "winner_id")
     from_gates = _from_gates(gates, admit_to, dict(merged.iter_rows()))
@@ -122,7 +127,7 @@ def build_plan(
         *_from_secrets(entries),
     ]
     leaving = [row["entry_id"] for row in rows if row.get("to_state") and row["to_state"] not in LIVE_STATES]
-    rows += _from_flags(flags.filter(~pl.col("entry_id").is_in(leaving)))
+    rows += _with_issues(_from_flags(flags.filter(~pl.col("entry_id").is_in(leaving))), issues, leaving)
     if mode is Mode.RECOMMEND:
         rows = [_asked(row) for row in rows]
     else:
@@ -150,7 +155,7 @@ def build_plan(
             asked = recommendation_id(row)
             if asked in waiting:
                 continue
-            if row["reason"] in _BOUNDED:
+            if row["recommendation_type"] == RecommendationType.FLAG and row["reason"] in _BOUNDED:
                 if new_flags >= max_new_flags:
                     continue
                 new_flags += 1
@@ -332,6 +337,24 @@ def _from_flags(flags: pl.DataFrame) -> list[dict[str, Any]]:
             | _question(RecommendationType.FLAG, Severity(flag["flag_severity"]), flag["flag_value"])
         )
     return rows
+
+
+def _with_issues(rows: list[dict[str, Any]], issues: pl.DataFrame | None, leaving: list[str]) -> list[dict[str, Any]]:
+    """The flags of rules and those of a model, best first; where both speak of an entry, its sentence is added to theirs.
+
+    One question an entry: two would be the same question about the same text.
+    """
+    said = {} if issues is None else {row["entry_id"]: row for row in issues.iter_rows(named=True)}
+    for row in rows:
+        if (issue := said.pop(row["entry_id"], None)) is not None:
+            row["explanation"] = "; ".join(filter(None, (row["explanation"] or row["reason"], issue["sentence"])))
+    own = [
+        {"entry_id": entry, "reason": ReasonCode.FLAGS_BY_JUDGE.value, "explanation": issue["sentence"]}
+        | _question(RecommendationType.FLAG, Severity(issue["severity"]), _ISSUE_VALUES[Severity(issue["severity"])])
+        for entry, issue in said.items()
+        if entry not in leaving
+    ]
+    return sorted(rows + own, key=lambda row: (-row["value"], row["entry_id"]))
 
 
 def _question(asked: RecommendationType, severity: Severity, value: float | None) -> dict[str, Any]:

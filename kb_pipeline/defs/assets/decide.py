@@ -105,7 +105,7 @@ def curation_plan(
     queue = still_waiting(load_queue(database, run), knowledge_entries)
     answered = load_answered(database, run)
     unasked = flags.open_flags(quality_flags, knowledge_entries, queue)
-    unasked = unasked.filter(~pl.Series(_flag_questions(unasked, knowledge_entries), dtype=pl.String).is_in(answered))
+    unasked = unasked.filter(~pl.Series(flag_questions(unasked, knowledge_entries), dtype=pl.String).is_in(answered))
     plan = build_plan(
         PlanIdentity(step.corpus, step.week, run.as_of, run.policy_fingerprint, run.epoch),
         knowledge_entries,
@@ -153,7 +153,7 @@ def curation_plan(
         yield check_result(result, "curation_plan", checks.severity_of(policy, result))
 
 
-def _flag_questions(found: pl.DataFrame, entries: pl.DataFrame) -> list[str]:
+def flag_questions(found: pl.DataFrame, entries: pl.DataFrame) -> list[str]:
     """Id of the question that each flagged entry would be, in the order of ``found``."""
     texts = found.join(entries.select("entry_id", "content_hash"), on="entry_id", how="left", maintain_order="left")
     asked = {"recommendation_type": RecommendationType.FLAG.value, "other_entry_id": None, "other_content_hash": None}

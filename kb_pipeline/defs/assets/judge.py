@@ -51,7 +51,7 @@ def judge_verdicts(
     database, corpus = step.database, step.corpus
     pairs = with_texts(duplicate_pairs, knowledge_entries)
     settled = load_settled_pairs(database, step.run)
-    rule, _, asked_rule = _answers(database, corpus, RuleJudge(script), pairs)
+    rule, _, asked_rule = answers(database, corpus, RuleJudge(script), pairs)
     asked_network = pairs.clear().select(CACHE_KEY)
     first = _told_before(step)
     usage: dict[str, int] = {}
@@ -61,7 +61,7 @@ def judge_verdicts(
         network = pl.DataFrame(schema=REPLY_SCHEMA | {"failed": pl.Boolean})
         if judge.is_network:
             undecided = without_settled(open_for_network(pairs, rule), settled)
-            network, open_still, asked_network = _answers(database, corpus, judge, strongest_first(undecided))
+            network, open_still, asked_network = answers(database, corpus, judge, strongest_first(undecided))
             usage = dict(judge.usage)
             write_unanswered(database, step.run.run_id, open_still.select(list(REPLY_SCHEMA)))
     else:
@@ -114,7 +114,7 @@ def _told_again(database: Database, corpus: str, fingerprint: str, run_id: str) 
     return pl.concat([still_open, said]).with_columns(pl.col("reason").is_in(list(JUDGE_FAILURES)).alias("failed"))
 
 
-def _answers(
+def answers(
     database: Database, corpus: str, judge: Judge[PairRequest, PairReply], pairs: pl.DataFrame
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Replies of a judge to all pairs, from its cache where it has them; those that are no verdicts; and who was asked now.

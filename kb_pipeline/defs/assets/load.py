@@ -20,7 +20,8 @@ from kb_pipeline.defs.corpus_lock import partition_of
 from kb_pipeline.defs.partitions import corpus_and_week
 from kb_pipeline.defs.processes import CORPUS_TAG
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
-from kb_pipeline.errors import WeekError
+from kb_pipeline.errors import UsageError, WeekError
+from kb_pipeline.vocabulary import Profile
 
 _BACKFILL_TAG = "dagster/backfill"
 
@@ -34,6 +35,11 @@ def knowledge_entries(
     Opens the run: weeks go forward, a re-run of a week sees what its first run saw, the running week is partial.
     """
     corpus, week = corpus_and_week(context.partition_key)
+    if curation.profile == Profile.CURATOR:
+        raise UsageError(
+            f"profile {Profile.CURATOR} looks at recent entries and at no week: run the job curator_pass, or "
+            f"kb curate --corpus {corpus} --profile {Profile.CURATOR}"
+        )
     policy = curation.policy(corpus)
     database = knowledge_base.database
     _refuse_to_skip(context, database, corpus, week)
