@@ -34,8 +34,8 @@ FLOW: tuple[tuple[str, str, str], ...] = (
 )
 """Stage word, the assets it makes, and the sections of the policy that it reads. README and the page show it."""
 
-OUTSIDE_THE_FLOW = ("eligibility", "search")
-"""Sections of the policy that no step of a run reads: those of `kb eligible` and `kb search`."""
+OUTSIDE_THE_FLOW = ("curator", "eligibility", "search")
+"""Sections of the policy that no step of a week reads: those of a pass over recent entries, `kb eligible` and `kb search`."""
 
 _RULES = r"[A-Z]\d+(?:(?:, |-)[A-Z]\d+)*"
 _FIELD = re.compile(rf"({_RULES}): (.+)", re.DOTALL)

@@ -127,4 +127,6 @@ def test_parts_can_be_replaced() -> None:
     changed = build_defs(curation=own)
     assert changed.resources is not None and defs.resources is not None
     assert changed.resources["curation"] is own
-    assert set(changed.resources) == set(defs.resources) == {"knowledge_base", "curation", "io_manager"}
+    assert set(changed.resources) == set(defs.resources) == {
+        "knowledge_base", "curation", "corpus_lock", "io_manager",
+    }  # fmt: skip
