@@ -59,6 +59,20 @@ class EncoderError(UsageError):
     """The encoder is missing, its weights are not the expected ones, or it has no calibrated thresholds (K16)."""
 
 
+class RecordedVerdictsError(UsageError):
+    """A file of recorded verdicts that cannot be used: names file and line, never what a judge said."""
+
+    @classmethod
+    def unreadable(cls, path: object, reason: str) -> RecordedVerdictsError:
+        """A file that is not there, or may not be read."""
+        return cls(f"{path}: cannot be read: {reason}. judge.replay_file is a file that kb verdicts has written.")
+
+    @classmethod
+    def wrong_line(cls, path: object, line: int, reason: str) -> RecordedVerdictsError:
+        """A line that is no verdict."""
+        return cls(f"{path}:{line}: {reason}. A line is one verdict as kb verdicts writes it; record the file again.")
+
+
 class LabelledPairsError(UsageError):
     """A file of labelled pairs that cannot be used: names file, line and field, never the text."""
 

@@ -349,6 +349,9 @@ class ReasonCode(StrEnum):
     JUDGE_UNAVAILABLE = "judge.unavailable"
     JUDGE_REJECTED_REQUEST = "judge.rejected_request"
     JUDGE_CANARY_FAILED = "judge.canary_failed"
+    JUDGE_BATCH_PENDING = "judge.batch_pending"
+    JUDGE_BATCH_UNANSWERED = "judge.batch_unanswered"
+    JUDGE_NOT_RECORDED = "judge.not_recorded"
     JUDGE_KEPT_BY_PERSON = "judge.kept_by_person"
     JUDGE_DISMISSED_BY_PERSON = "judge.dismissed_by_person"
 
@@ -385,6 +388,7 @@ JUDGE_FAILURES: frozenset[ReasonCode] = frozenset(
         ReasonCode.JUDGE_UNAVAILABLE,
         ReasonCode.JUDGE_REJECTED_REQUEST,
         ReasonCode.JUDGE_CANARY_FAILED,
+        ReasonCode.JUDGE_BATCH_UNANSWERED,
     }
 )
 """Reasons that say a configured judge failed: the pair is kept and the run is degraded (behaviour 1)."""

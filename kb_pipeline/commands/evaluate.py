@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from kb_pipeline.policy.model import Policy
     from kb_pipeline.vocabulary import PairLabel
 
-_JUDGES = {"auto": "auto", "rule": "rule", "rules": "rule", "anthropic": "anthropic"}
+_JUDGES = {"auto": "auto", "rule": "rule", "rules": "rule", "anthropic": "anthropic", "replay": "replay"}
 _ROW_COLUMNS = (
     "a", "b", "stratum", "label", "similarity", "band", "verdict", "judge", "action", "reason", "specifics_only_l",
     "specifics_only_r",
@@ -37,7 +37,7 @@ def evaluate() -> None:
 
 @evaluate.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@click.option("--judge", metavar="NAME", help="auto, rule or anthropic (else what the policy says).")
+@click.option("--judge", metavar="NAME", help="auto, rule, anthropic or replay (else what the policy says).")
 @click.option("--map", "mapping", metavar="1=MERGE,0=KEEP_BOTH", help="What the labels of the file mean.")
 @click.option("--kind", default="fact", show_default=True, help="Kind of pairs that name none.")
 @click.option(

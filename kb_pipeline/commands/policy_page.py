@@ -122,9 +122,19 @@ def _value(value: Any) -> str:
         return "<br>".join(_code(item) for item in value) or "none"
     if isinstance(value, dict):
         return "<br>".join(
-            _code(f"{name}: {item:g}" if isinstance(item, float) else f"{name}: {item}") for name, item in value.items()
+            _code(f"{name}: {item:g}" if isinstance(item, float) else f"{name}: {_item(item)}")
+            for name, item in value.items()
         )
     return _code(value)
+
+
+def _item(value: Any) -> str:
+    """A value within a value: names and numbers of a mapping in one line."""
+    if not isinstance(value, dict):
+        return str(value)
+    return ", ".join(
+        f"{name} {item:g}" if isinstance(item, float) else f"{name} {item}" for name, item in value.items()
+    )
 
 
 def _range(schema: Schema, definitions: Schema) -> str:
@@ -142,6 +152,8 @@ def _range(schema: Schema, definitions: Schema) -> str:
         return "true, false"
     if schema["type"] == "array":
         return f"list of {_range(schema['items'], definitions)}"
+    if "properties" in schema:
+        return ", ".join(f"{_code(name)} {_range(part, definitions)}" for name, part in schema["properties"].items())
     if schema["type"] == "object":
         return f"by name: {_range(schema['additionalProperties'], definitions)}"
     if schema["type"] in ("integer", "number"):

@@ -206,7 +206,7 @@ def _judged(
     texts = with_texts(pairs, entries)
     rule, fresh = _replies(RuleJudge(script), texts)
     network = pl.DataFrame(schema=REPLY_SCHEMA | {"failed": pl.Boolean})
-    if judge.is_network:
+    if judge.judges_open_pairs:
         asked = texts.join(candidates, on=_KEYS, how="semi", maintain_order="left")
         network, _ = _replies(judge, open_for_network(asked, rule))
     verdicts = verdict_frame(texts, rule, network, fresh)
@@ -217,7 +217,7 @@ def _replies(judge: PairJudge, texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.Da
     """REPLY_SCHEMA and failed, each pair of texts once, and the pairs that were asked."""
     todo = unanswered(texts, pl.DataFrame(schema=REPLY_SCHEMA))
     asked = requests(todo)
-    return reply_frame(asked, list(judge.decide(asked))).drop("cacheable"), todo
+    return reply_frame(asked, list(judge.decide(asked))).drop("cacheable", "model"), todo
 
 
 def _plan(entries: pl.DataFrame, verdicts: pl.DataFrame, policy: Policy) -> pl.DataFrame:

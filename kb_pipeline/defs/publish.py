@@ -19,6 +19,7 @@ from kb_pipeline.adapters.report_tables import write_tables
 from kb_pipeline.adapters.runs import Run, load_counts
 from kb_pipeline.adapters.snapshots import load_activity, load_open_conflicts, load_queue
 from kb_pipeline.defs.clock import now
+from kb_pipeline.defs.judge_costs import judge_notes
 from kb_pipeline.defs.resources import Curation
 from kb_pipeline.policy.model import Policy
 from kb_pipeline.stages.checks import CheckResult
@@ -100,6 +101,7 @@ def week_frames(
             model_fingerprint=model,
             judge=counts.get("judge", "none"),
         ),
+        judge_costs={name: counts.get(f"judge_{name}") or {} for name in ("estimate", "usage")},
         entries=frames.entries,
         distinctiveness=frames.distinctiveness,
         gates=frames.gates,
@@ -174,21 +176,18 @@ def check_result(result: CheckResult, asset: str, severity: Severity) -> dg.Asse
 
 def _notes(database: Database, run: Run, counts: dict[str, Any], policy: Policy) -> tuple[str, ...]:
     notes = []
-    if str(counts.get("judge", "")).endswith("(offline)"):
+    judge = str(counts.get("judge", ""))
+    if judge.startswith("replay"):
+        notes.append(
+            "What the rules leave open was judged by recorded verdicts (judge.replay_file); no model was asked."
+        )
+    elif judge.endswith("(offline)"):
         notes.append(
             f"Pairs were judged by rule, offline: {policy.judge.api_key_env} is not set."
             if policy.judge.name == "auto"
             else "Pairs were judged by rule, offline, as policy judge.name asks."
         )
-    if usage := counts.get("judge_usage"):
-        count = {
-            name: usage.get(name, 0) for name in ("calls", "canaries", "input_tokens", "output_tokens", "cached_tokens")
-        }
-        notes.append(
-            f"The model answered {count['calls']:,} questions; {count['canaries']:,} pairs with a known answer were put to it "
-            f"as a check. It read {count['input_tokens'] + count['cached_tokens']:,} tokens and wrote "
-            f"{count['output_tokens']:,}."
-        )
+    notes += judge_notes(counts, model=policy.judge.model)
     if load_activity(database, run).is_empty():
         notes.append(
             "Staleness was not computed: the corpus holds no usage with a time (usage rows, last_matched_at), "

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
@@ -169,12 +170,27 @@ class DedupPolicy(Section):
     ]
 
 
+class ModelPrice(Section):
+    """What a model costs, in USD per million tokens."""
+
+    input: Annotated[float, Field(ge=0, description="tokens read")]
+    output: Annotated[float, Field(ge=0, description="tokens written")]
+    cache_write: Annotated[float, Field(ge=0, description="tokens read and kept by the service")]
+    cache_read: Annotated[float, Field(ge=0, description="tokens that the service had kept")]
+    batch_share: Annotated[Share, Field(description="a batch costs this share of all four")]
+
+
 class JudgePolicy(Section):
     """Who judges pairs (K7, K8)."""
 
     name: Annotated[
-        Literal["auto", "rule", "anthropic"],
-        Field(description="`auto`: anthropic if the key is set, else the offline rule judge"),
+        Literal["auto", "rule", "anthropic", "replay"],
+        Field(
+            description="`auto`: anthropic if the key is set, else the offline rule judge; `replay`: recorded verdicts"
+        ),
+    ]
+    replay_file: Annotated[
+        str | None, Field(min_length=1, description="the verdicts that `replay` repeats, as `kb verdicts` writes them")
     ]
     model: Annotated[str, Field(min_length=1, description="model of the network judge")]
     api_key_env: Annotated[str, Field(min_length=1, description="environment variable that holds the key")]
@@ -188,12 +204,51 @@ class JudgePolicy(Section):
     max_tokens: Annotated[
         int | None, Field(ge=1, description="no pair is asked about after so many tokens of a run; null: no limit")
     ]
-    max_concurrency: Annotated[int, Field(ge=1, le=64, description="calls at the same time")]
+    max_cost_usd: Annotated[
+        float | None,
+        Field(gt=0, description="no pair is asked about that could bring a run above so much; null: no limit"),
+    ]
+    prices: Annotated[
+        dict[str, ModelPrice],
+        Field(
+            description="USD per million tokens of each model, yours to keep up to date: those shipped are list prices as "
+            "published in autumn 2026; a model that is not named has an unknown cost"
+        ),
+    ]
+    delivery: Annotated[
+        Literal["auto", "batch", "direct"],
+        Field(
+            description="pairs go out one by one, or as a batch at a lower price; `auto`: as a batch from the next value on"
+        ),
+    ]
+    min_batch_pairs: Annotated[int, Field(ge=1, description="fewer pairs than this are asked about directly")]
+    max_batch_wait_minutes: Annotated[
+        float,
+        Field(ge=0, le=1440, description="a run waits so long for its batches; the next run takes up what came later"),
+    ]
+    batch_poll_seconds: Annotated[
+        float, Field(gt=0, le=600, description="from the first look at a batch to the second; then ever longer")
+    ]
+    max_concurrency: Annotated[int, Field(ge=1, le=64, description="direct calls at the same time")]
     min_confidence: Annotated[Share, Field(description="a less confident MERGE goes to review")]
     max_text_chars: Annotated[int, Field(ge=100, description="a longer text is never sent, the pair goes to review")]
     min_gold_precision: Annotated[
         Share, Field(description="X6: halt when fewer of the rules' merges on the shipped gold set are right")
     ]
+
+    @model_validator(mode="after")
+    def _is_complete(self) -> JudgePolicy:
+        if self.name == "replay" and self.replay_file is None:
+            raise ValueError("judge.name: replay needs judge.replay_file, a file that kb verdicts has written")
+        if self.max_cost_usd is not None and self.price() is None:
+            raise ValueError(
+                f"max_cost_usd limits a cost that is not known: judge.prices names no price of the model {self.model}"
+            )
+        return self
+
+    def price(self) -> ModelPrice | None:
+        """The price of the model, by its name or by its name without the date at its end; None when none is named."""
+        return self.prices.get(self.model) or self.prices.get(re.sub(r"-\d{8}$", "", self.model))
 
 
 WinnerKey = Literal["pinned", "approved", "confidence", "usage", "older", "smaller_id"]

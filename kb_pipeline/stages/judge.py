@@ -19,8 +19,8 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from kb_pipeline.text.compare import compare
@@ -312,6 +312,35 @@ def unasked_reply(request: PairRequest, reason: ReasonCode, *, judge: str) -> Pa
         failed=False,
         cacheable=False,
     )
+
+
+def recorded_reply(request: PairRequest, recorded: Mapping[str, Any]) -> PairReply:
+    """The verdict on a pair as it was recorded, by whichever judge.
+
+    Raises:
+        ValueError: a word outside the vocabulary or a value of a wrong type; says which field, never the text.
+    """
+    values: dict[str, Any] = {}
+    for field in fields(PairReply):
+        if field.name in ("pair_id", "failed", "cacheable"):
+            continue
+        value = recorded.get(field.name)
+        if value is None:
+            if field.name in ("verdict", "reason", "judge"):
+                raise ValueError(f"{field.name}: is missing")
+        elif field.name == "judge_confidence":
+            if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+                raise ValueError(f"{field.name}: must be a number from 0 to 1")
+            value = float(value)
+        elif not isinstance(value, str):
+            raise ValueError(f"{field.name}: must be a text")
+        values[field.name] = value
+    for name, words in (("verdict", Verdict), ("reason", ReasonCode)):
+        try:
+            values[name] = words(values[name])
+        except ValueError as error:
+            raise ValueError(f"{name}: is none that this version knows") from error
+    return PairReply(pair_id=request.pair_id, failed=False, cacheable=True, **values)
 
 
 def _mark(request: PairRequest) -> str:

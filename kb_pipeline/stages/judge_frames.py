@@ -95,7 +95,7 @@ def reply_frame(
     replies: Sequence[PairReply],
     known_specifics: Mapping[tuple[str, str], tuple[list[str], list[str]]] | None = None,
 ) -> pl.DataFrame:
-    """REPLY_SCHEMA plus failed and cacheable, one row per reply; specifics are taken from both raw texts."""
+    """REPLY_SCHEMA plus failed, cacheable and model, one row per reply; specifics are taken from both raw texts."""
     known = known_specifics or {}
     rows = []
     for request, reply in zip(asked, replies, strict=True):
@@ -117,9 +117,10 @@ def reply_frame(
                 "specifics_only_r": only_r,
                 "failed": reply.failed,
                 "cacheable": reply.cacheable,
+                "model": reply.model,
             }
         )
-    return pl.DataFrame(rows, schema=REPLY_SCHEMA | {"failed": pl.Boolean, "cacheable": pl.Boolean})
+    return pl.DataFrame(rows, schema=REPLY_SCHEMA | {"failed": pl.Boolean, "cacheable": pl.Boolean, "model": pl.String})
 
 
 def open_for_network(pairs: pl.DataFrame, rule_replies: pl.DataFrame) -> pl.DataFrame:

@@ -89,6 +89,7 @@ def _health(week: WeekData) -> Document:
         "trend": [
             {key: _plain(value) for key, value in row.items()} for row in week.earlier_weeks.iter_rows(named=True)
         ],
+        "judge": {name: dict(sorted(numbers.items())) for name, numbers in sorted(week.judge_costs.items()) if numbers},
         "notes": list(week.notes),
     }
 

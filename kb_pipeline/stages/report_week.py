@@ -6,7 +6,8 @@ here: any number, row or sentence of a report (report_health, report_rows, repor
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import date, datetime
 from functools import cached_property
 
@@ -94,6 +95,8 @@ class WeekData:
             max_ci_upper, max_unmatched_days, min_merge_similarity, min_borderline_similarity); a key may be missing.
         max_listed_pairs: pairs listed in duplicate-pairs.yaml; the rest is counted.
         example_pairs: pairs of each band shown side by side.
+        judge_costs: ``estimate`` and ``usage`` -> name -> number: calls, tokens and cost_usd (null: not known) of the judge,
+            before and after; empty for a judge that costs nothing.
     """
 
     header: ReportHeader
@@ -115,6 +118,7 @@ class WeekData:
     thresholds: dict[str, float]
     max_listed_pairs: int
     example_pairs: int
+    judge_costs: Mapping[str, Mapping[str, float | None]] = field(default_factory=dict)
 
     @property
     def halted(self) -> bool:

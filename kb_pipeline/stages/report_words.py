@@ -72,7 +72,12 @@ REASONS: dict[str, str] = {
     ),
     ReasonCode.JUDGE_NOT_ALLOWED: "One of the texts is restricted, so no judge may see it and a person decides.",
     ReasonCode.JUDGE_SECRET: "One of the texts seems to hold a secret, so it was not shown to the judge.",
-    ReasonCode.JUDGE_BUDGET_SPENT: "The judge's budget of calls for this run was used up, so a person decides.",
+    ReasonCode.JUDGE_BUDGET_SPENT: "The judge's budget for this run was used up, so a person decides, or the next run asks.",
+    ReasonCode.JUDGE_BATCH_PENDING: "The question lies with the judge's service, and the next run takes up the answer.",
+    ReasonCode.JUDGE_BATCH_UNANSWERED: (
+        "The judge's service ended the batch without an answer to this pair, so both entries were kept until the next run."
+    ),
+    ReasonCode.JUDGE_NOT_RECORDED: "The recorded verdicts say nothing of this pair, so a person decides.",
     ReasonCode.JUDGE_TOO_LONG: "One of the texts is too long for the judge, so a person decides.",
     ReasonCode.JUDGE_ADDRESSED: "One of the texts talks to the judge instead of stating knowledge: a person decides.",
     ReasonCode.JUDGE_INVALID_REPLY: "The judge's answer could not be understood, so both entries were kept.",

@@ -90,5 +90,12 @@ def test_what_a_run_costs_is_counted_and_can_be_limited(api: MessagesApi) -> Non
     replies = list(judge.decide(pairs(6)))
     # Each call of the loopback reads and writes one token: two canaries, then pairs in both orders.
     assert [reply.reason for reply in replies] == [ReasonCode.JUDGE_SAME_RULE] * 2 + [ReasonCode.JUDGE_BUDGET_SPENT] * 4
-    assert judge.usage == {"calls": 6, "canaries": 2, "input_tokens": 6, "output_tokens": 6, "cached_tokens": 0}
+    assert judge.usage == {
+        "calls": 6,
+        "canaries": 2,
+        "input_tokens": 6,
+        "output_tokens": 6,
+        "cached_tokens": 0,
+        "cache_write_tokens": 0,
+    }
     assert {reply.failed for reply in replies} == {False}

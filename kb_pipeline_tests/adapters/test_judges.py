@@ -235,6 +235,7 @@ def test_neither_key_nor_text_reaches_logs_or_reprs(api: MessagesApi, caplog: py
 
 POLICY: dict[str, Any] = {
     "name": "auto",
+    "replay_file": None,
     "model": "claude-haiku-4-5",
     "api_key_env": "ANTHROPIC_API_KEY",
     "base_url": None,
@@ -243,6 +244,12 @@ POLICY: dict[str, Any] = {
     "max_calls": 5,
     "max_borderline_calls": 5,
     "max_tokens": None,
+    "max_cost_usd": None,
+    "prices": {},
+    "delivery": "auto",
+    "min_batch_pairs": 100,
+    "max_batch_wait_minutes": 1,
+    "batch_poll_seconds": 1,
     "min_gold_precision": 1.0,
     "max_concurrency": 1,
     "min_confidence": 0.75,

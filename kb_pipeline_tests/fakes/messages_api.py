@@ -1,8 +1,9 @@
 """A Messages API on the loopback, for tests that use the real client against scripted answers.
 
-Belongs here: one small HTTP server that answers ``POST /v1/messages`` and remembers what it received. It is no mock of
-our code: requests travel through the real SDK, its retries and its timeouts. By default it judges every pair by the
-answer function; ``script`` answers are served first, in the order in which requests arrive.
+Belongs here: one small HTTP server that answers ``POST /v1/messages`` and the calls about batches, and remembers what it
+received. It is no mock of our code: requests travel through the real SDK, its retries and its timeouts. By default it
+judges every pair by the answer function; ``script`` answers are served first, in the order in which requests arrive. How its
+batches behave stands in ``batches`` (message_batches).
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from kb_pipeline.stages.judge import CANARIES
+from kb_pipeline_tests.fakes.message_batches import Batches
 
 ERROR_TYPES = {
     400: "invalid_request_error",
@@ -76,6 +78,7 @@ class MessagesApi:
         self.script: list[Answer] = []
         self.calls: list[dict[str, Any]] = []
         self.headers: list[dict[str, str]] = []
+        self.batches = Batches(self._message)
         self._lock = threading.Lock()
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self._server.daemon_threads = True
@@ -113,14 +116,30 @@ class MessagesApi:
         known = _known_answer(str(body["messages"][0]["content"]))
         with self._lock:
             (self.calls if known is None else self.canaries).append(body)
-            self.headers.append(headers)
-            if self.key is not None and key_in(headers) != self.key:
-                return failure(401)
+            if headers:  # those of a batch's requests were looked at when it was made
+                self.headers.append(headers)
+                if self.key is not None and key_in(headers) != self.key:
+                    return failure(401)
             if known is not None:
                 return self.canary(known)
             if self.script:
                 return self.script.pop(0)
         return self.answer(body)
+
+    def _message(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The result of one request of a batch."""
+        answer = self._next(body, {})
+        if answer.status != 200:
+            return {"type": "errored", "error": json.loads(_error_body(answer.status))}
+        return {"type": "succeeded", "message": json.loads(answer.raw or _message_body(body, answer))}
+
+    def _about_batches(self, method: str, path: str, body: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+        with self._lock:
+            self.headers.append(headers)
+        if self.key is not None and key_in(headers) != self.key:
+            return 401, _error_body(401)
+        status, content = self.batches.answer(method, path, body, self.url)
+        return status, content if status == 200 else _error_body(status)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         api = self
@@ -131,12 +150,19 @@ class MessagesApi:
             def log_message(self, format: str, *args: object) -> None:
                 """Quiet: the test reads ``calls`` instead."""
 
+            def do_GET(self) -> None:
+                self._answer_about_batches(b"")
+
             def do_POST(self) -> None:
-                length = int(self.headers.get("content-length") or 0)
-                body = json.loads(self.rfile.read(length) or b"{}")
-                if self.path.split("?")[0] != "/v1/messages":
+                content = self.rfile.read(int(self.headers.get("content-length") or 0))
+                path = self.path.split("?")[0]
+                if path.startswith("/v1/messages/batches"):
+                    self._answer_about_batches(content)
+                    return
+                if path != "/v1/messages":
                     self._send(404, _error_body(404), {})
                     return
+                body = json.loads(content or b"{}")
                 answer = api._next(body, {name.lower(): value for name, value in self.headers.items()})
                 if answer.delay_seconds:
                     time.sleep(answer.delay_seconds)
@@ -147,6 +173,11 @@ class MessagesApi:
                 else:
                     content = _message_body(body, answer)
                 self._send(answer.status, content, answer.headers)
+
+            def _answer_about_batches(self, body: bytes) -> None:
+                headers = {name.lower(): value for name, value in self.headers.items()}
+                status, content = api._about_batches(self.command, self.path, body, headers)
+                self._send(status, content, {})
 
             def _send(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
                 try:

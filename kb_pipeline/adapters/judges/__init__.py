@@ -8,17 +8,37 @@ stage; because adapters never import stages, the roof hands that module in as th
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kb_pipeline.adapters.judges.rule import RuleJudge
 from kb_pipeline.errors import UsageError
 from kb_pipeline.policy.model import JudgePolicy
-from kb_pipeline.vocabulary import Band, ReasonCode
+from kb_pipeline.vocabulary import Band, Kind, ReasonCode
+
+if TYPE_CHECKING:
+    from kb_pipeline.adapters.judges.batch_store import BatchStore
 
 
 class Pair(Protocol):
     """What a judge needs to know of a request to decide whether and when it is put to a model."""
+
+    @property
+    def content_hash_l(self) -> str:
+        """Hash of the left entry's version."""
+
+    @property
+    def content_hash_r(self) -> str:
+        """Hash of the right entry's version."""
+
+    @property
+    def kind_l(self) -> Kind:
+        """Kind of the left entry."""
+
+    @property
+    def kind_r(self) -> Kind:
+        """Kind of the right entry."""
 
     @property
     def text_l(self) -> str:
@@ -85,6 +105,9 @@ class Script(Protocol[RequestT_contra, ReplyT_co]):
     def unasked_reply(self, request: RequestT_contra, reason: ReasonCode, /, *, judge: str) -> ReplyT_co:
         """UNSURE for a pair that was not asked."""
 
+    def recorded_reply(self, request: RequestT_contra, recorded: Mapping[str, Any], /) -> ReplyT_co:
+        """The verdict that stands in a record. Raises ValueError where it holds none."""
+
 
 class Judge(Protocol[RequestT_contra, ReplyT_co]):
     """Something that decides pairs. ``fingerprint`` names all that changes its answers: it keys the verdict cache."""
@@ -102,15 +125,32 @@ class Judge(Protocol[RequestT_contra, ReplyT_co]):
         """Whether texts leave the machine; then the caller holds back restricted entries."""
 
     @property
+    def judges_open_pairs(self) -> bool:
+        """Whether it is asked about what the rules leave open."""
+
+    @property
     def usage(self) -> Mapping[str, int]:
         """What its answers have cost so far, by name; empty for a judge that costs nothing."""
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The same in money; None where it is not known, or nothing is paid."""
+
+    @property
+    def estimate(self) -> Mapping[str, float | None]:
+        """What it was going to take before anything was sent; empty for a judge that costs nothing."""
 
     def decide(self, requests: Sequence[RequestT_contra]) -> Iterator[ReplyT_co]:
         """One reply per request, in their order. Failures are replies, not exceptions."""
 
 
 def choose_judge(
-    policy: JudgePolicy, script: Script[RequestT, ReplyT], environ: Mapping[str, str] | None = None
+    policy: JudgePolicy,
+    script: Script[RequestT, ReplyT],
+    environ: Mapping[str, str] | None = None,
+    *,
+    batch_store: Callable[[str], BatchStore] | None = None,
+    on_estimate: Callable[[Mapping[str, float | None]], None] | None = None,
 ) -> Judge[RequestT, ReplyT]:
     """The judge that ``policy`` asks for.
 
@@ -120,12 +160,20 @@ def choose_judge(
         policy: the section ``judge``.
         script: the judge stage, handed in by the roof.
         environ: environment variables; those of the process by default.
+        batch_store: where batches are kept, for a model and version of the prompt; without it nothing goes by batch.
+        on_estimate: told what is going to be asked, before it is sent.
 
     Raises:
-        UsageError: ``anthropic`` was asked for and the key is not set.
+        UsageError: ``anthropic`` was asked for and the key is not set, or ``replay`` and its file cannot be used.
     """
     variables = os.environ if environ is None else environ
     key = variables.get(policy.api_key_env, "").strip()
+    if policy.name == "replay":
+        if policy.replay_file is None:
+            raise UsageError("judge replay needs policy judge.replay_file, a file that kb verdicts has written")
+        from kb_pipeline.adapters.judges.replay import ReplayJudge
+
+        return ReplayJudge(script, Path(policy.replay_file), max_text_chars=policy.max_text_chars)
     if policy.name == "rule" or (policy.name == "auto" and not key):
         return RuleJudge(script)
     if not key:
@@ -145,7 +193,15 @@ def choose_judge(
         max_calls=policy.max_calls,
         max_borderline_calls=policy.max_borderline_calls,
         max_tokens=policy.max_tokens,
+        max_cost_usd=policy.max_cost_usd,
+        price=policy.price(),
         max_concurrency=policy.max_concurrency,
         min_confidence=policy.min_confidence,
         max_text_chars=policy.max_text_chars,
+        delivery=policy.delivery,
+        min_batch_pairs=policy.min_batch_pairs,
+        max_batch_wait_seconds=60 * policy.max_batch_wait_minutes,
+        batch_poll_seconds=policy.batch_poll_seconds,
+        batch_store=batch_store,
+        on_estimate=on_estimate,
     )

@@ -12,10 +12,10 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kb_pipeline.vocabulary import ReasonCode
 
@@ -28,14 +28,17 @@ MAX_REPLY_TOKENS = 2048
 MAX_FAILURES_IN_A_ROW = 5
 """So many timeouts or unavailable replies one after another, each past its retries, end the asking for this run."""
 
-_STOPPING_STATUS = frozenset({401, 402, 403, 404})
+STOPPING_STATUS = frozenset({401, 402, 403, 404})
 """The key, the account or the model is refused: no later question would fare better."""
 
 _USAGE_FIELDS = {
     "input_tokens": "input_tokens",
     "output_tokens": "output_tokens",
     "cached_tokens": "cache_read_input_tokens",
+    "cache_write_tokens": "cache_creation_input_tokens",
 }
+T = TypeVar("T")
+
 _TRUNCATED = frozenset({"max_tokens", "model_context_window_exceeded"})
 _COMPLETE = frozenset({"end_turn", "stop_sequence"})
 
@@ -60,10 +63,11 @@ class Said:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why there is no text. ``detail`` holds no entry text and no key."""
+    """Why there is no text. ``detail`` holds no entry text and no key; ``status`` is that of HTTP, where there was one."""
 
     reason: ReasonCode
     detail: str
+    status: int | None = None
 
 
 class MessagesClient:
@@ -98,7 +102,8 @@ class MessagesClient:
         self._failures_in_a_row = 0
         self._closed_because: str | None = None
         self.usage: Counter[str] = Counter()
-        """What the run has cost so far: calls, input_tokens, output_tokens, cached_tokens."""
+        """What the run has cost so far: calls, and tokens by _USAGE_FIELDS; what came by batch stands in both counters."""
+        self.batch_usage: Counter[str] = Counter()
 
     def __repr__(self) -> str:
         """The model, never the key."""
@@ -118,36 +123,48 @@ class MessagesClient:
             sdk.close()
 
     @property
+    def is_closed(self) -> bool:
+        """Whether nothing more is sent in this run."""
+        return self._closed_because is not None
+
+    @property
     def tokens(self) -> int:
         """All tokens read and written so far."""
         with self._lock:
             return sum(count for name, count in self.usage.items() if name.endswith("_tokens"))
 
-    def count(self, name: str) -> None:
-        """Adds one to ``usage[name]``, for what only the caller can count."""
+    def count(self, name: str, number: int = 1) -> None:
+        """Adds to ``usage[name]`` what only the caller can count."""
         with self._lock:
-            self.usage[name] += 1
+            self.usage[name] += number
 
     def ask(self, question: Question) -> Said | Failure:
         """One reply, past the retries; every way to fail is a ``Failure``."""
+        message = self.attempt(lambda sdk: sdk.messages.create(**self.body(question)))
+        return message if isinstance(message, Failure) else self.read(message)
+
+    def attempt(
+        self, call: Callable[[anthropic.Anthropic], T], *, stopping: frozenset[int] = STOPPING_STATUS
+    ) -> T | Failure:
+        """What a call of the SDK gives, or why it gave nothing; after a status in ``stopping`` nothing more is sent."""
         import anthropic
 
         if self._closed_because is not None:
             return Failure(ReasonCode.JUDGE_UNAVAILABLE, f"not asked: {self._closed_because}")
         try:
-            message = self._open().messages.create(**self.body(question))
+            result = call(self._open())
         except anthropic.APITimeoutError:
             return self._missed(ReasonCode.JUDGE_TIMEOUT, f"no reply within {self._timeout_seconds:g} s")
         except anthropic.APIConnectionError:
             return self._missed(ReasonCode.JUDGE_UNAVAILABLE, "no connection")
         except anthropic.APIStatusError as error:
-            return self._refused(error.status_code)
+            return self._refused(error.status_code, stopping)
         except (anthropic.APIResponseValidationError, ValueError):
             # A reply of status 200 whose body is not JSON: the SDK passes the parser's ValueError through.
             self._note_answer()
             return Failure(ReasonCode.JUDGE_INVALID_REPLY, "reply is not JSON")
         self._note_answer()
-        return self.read(message)
+        return result
 
     def body(self, question: Question) -> dict[str, Any]:
         """The request that asks ``question``."""
@@ -160,20 +177,18 @@ class MessagesClient:
             "output_config": {"format": {"type": "json_schema", "schema": dict(question.schema)}},
         }
 
-    def read(self, message: object) -> Said | Failure:
-        """The text of a message that arrived, and its cost added to ``usage``."""
-        self._note_usage(message)
+    def read(self, message: object, *, is_of_batch: bool = False) -> Said | Failure:
+        """The text of a message that arrived (an object of the SDK, or parsed JSON), and its cost added to ``usage``."""
+        self._note_usage(message, is_of_batch)
         # The SDK does not validate what it received, so nothing is taken for granted here.
-        stop_reason = getattr(message, "stop_reason", None)
-        model = getattr(message, "model", None)
-        blocks = getattr(message, "content", None)
+        stop_reason, model, blocks = (field(message, name) for name in ("stop_reason", "model", "content"))
         if stop_reason == "refusal":
             return Failure(ReasonCode.JUDGE_REFUSED, "the model refused to answer")
-        if stop_reason in _TRUNCATED:
+        if isinstance(stop_reason, str) and stop_reason in _TRUNCATED:
             return Failure(ReasonCode.JUDGE_TRUNCATED, f"reply cut off ({stop_reason})")
-        if stop_reason not in _COMPLETE or not isinstance(blocks, list):
+        if not isinstance(stop_reason, str) or stop_reason not in _COMPLETE or not isinstance(blocks, list):
             return Failure(ReasonCode.JUDGE_INVALID_REPLY, "reply is not a finished message")
-        texts = [getattr(block, "text", None) for block in blocks if getattr(block, "type", None) == "text"]
+        texts = [field(block, "text") for block in blocks if field(block, "type") == "text"]
         return Said(
             "".join(text for text in texts if isinstance(text, str)), model if isinstance(model, str) else self.model
         )
@@ -193,32 +208,38 @@ class MessagesClient:
                 )
             return self._sdk
 
-    def _refused(self, status: int) -> Failure:
+    def _refused(self, status: int, stopping: frozenset[int]) -> Failure:
         """Failure for an error status that remained after the retries."""
-        if status in _STOPPING_STATUS:
+        if status in stopping:
             with self._lock:
                 self._closed_because = f"the API had refused the key or the model (HTTP {status})"
-            return Failure(ReasonCode.JUDGE_REJECTED_REQUEST, f"HTTP {status}: key or model refused")
+            return Failure(ReasonCode.JUDGE_REJECTED_REQUEST, f"HTTP {status}: key or model refused", status)
         if status < 500 and status not in {408, 409, 429}:
             self._note_answer()
-            return Failure(ReasonCode.JUDGE_REJECTED_REQUEST, f"HTTP {status}")
-        return self._missed(ReasonCode.JUDGE_UNAVAILABLE, f"HTTP {status}")
+            return Failure(ReasonCode.JUDGE_REJECTED_REQUEST, f"HTTP {status}", status)
+        return self._missed(ReasonCode.JUDGE_UNAVAILABLE, f"HTTP {status}", status)
 
-    def _missed(self, reason: ReasonCode, detail: str) -> Failure:
+    def _missed(self, reason: ReasonCode, detail: str, status: int | None = None) -> Failure:
         with self._lock:
             self._failures_in_a_row += 1
             if self._failures_in_a_row >= MAX_FAILURES_IN_A_ROW:
                 self._closed_because = f"the API had failed {self._failures_in_a_row} times in a row"
-        return Failure(reason, detail)
+        return Failure(reason, detail, status)
 
     def _note_answer(self) -> None:
         with self._lock:
             self._failures_in_a_row = 0
 
-    def _note_usage(self, message: object) -> None:
-        usage = getattr(message, "usage", None)
+    def _note_usage(self, message: object, is_of_batch: bool) -> None:
+        usage = field(message, "usage")
         with self._lock:
-            self.usage["calls"] += 1
-            for name, field in _USAGE_FIELDS.items():
-                count = getattr(usage, field, None)
-                self.usage[name] += count if isinstance(count, int) and count > 0 else 0
+            for counter in (self.usage, self.batch_usage) if is_of_batch else (self.usage,):
+                counter["calls"] += 1
+                for name, its_field in _USAGE_FIELDS.items():
+                    count = field(usage, its_field)
+                    counter[name] += count if isinstance(count, int) and count > 0 else 0
+
+
+def field(thing: object, name: str) -> Any:
+    """A field of an object or of parsed JSON; None where there is none."""
+    return thing.get(name) if isinstance(thing, Mapping) else getattr(thing, name, None)

@@ -20,7 +20,10 @@ class RuleJudge(Generic[RequestT, ReplyT]):
     """Decides every pair by rule; never fails and never leaves the machine."""
 
     is_network = False
+    judges_open_pairs = False
     usage: Mapping[str, int] = MappingProxyType({})
+    estimate: Mapping[str, float | None] = MappingProxyType({})
+    cost_usd: float | None = None
 
     def __init__(self, script: Script[RequestT, ReplyT]) -> None:
         self._script = script

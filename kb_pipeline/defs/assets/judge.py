@@ -1,5 +1,6 @@
 """judge_verdicts: what the judges say of every pair."""
 
+from collections.abc import Mapping
 from itertools import islice
 
 import dagster as dg
@@ -8,12 +9,14 @@ import polars as pl
 from kb_pipeline.adapters.caches import in_batches, read_verdicts, write_verdicts
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.judges import Judge, choose_judge
+from kb_pipeline.adapters.judges.batch_store import BatchStore
 from kb_pipeline.adapters.judges.rule import RuleJudge
 from kb_pipeline.adapters.runs import add_counts, load_counts, run_status
 from kb_pipeline.adapters.snapshots import load_settled_pairs
 from kb_pipeline.adapters.text_features import TEXT_VERSION
 from kb_pipeline.adapters.unanswered import read_unanswered, write_unanswered
 from kb_pipeline.defs.assets.wiring import Step, output, step_of, week_asset
+from kb_pipeline.defs.judge_costs import spending
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.stages import judge as script
 from kb_pipeline.stages.dedup_words import limit_questions, strongest_first
@@ -29,7 +32,7 @@ from kb_pipeline.stages.judge_frames import (
     with_texts,
 )
 from kb_pipeline.stages.review_answers import answered_by_people, without_settled
-from kb_pipeline.vocabulary import JUDGE_FAILURES, RunStatus, Verdict
+from kb_pipeline.vocabulary import JUDGE_FAILURES, ReasonCode, RunStatus, Verdict
 
 _NETWORK_BATCH, _RULE_BATCH = 20, 5_000
 
@@ -54,24 +57,39 @@ def judge_verdicts(
     rule, _, asked_rule = answers(database, corpus, RuleJudge(script), pairs)
     asked_network = pairs.clear().select(CACHE_KEY)
     first = _told_before(step)
-    usage: dict[str, int] = {}
+    usage: dict[str, float | None] = {}
+    estimate: dict[str, float | None] = {}
     if first is None:
-        judge = choose_judge(step.policy.judge, script)
+
+        def expect(numbers: Mapping[str, float | None]) -> None:
+            """Records what is going to be asked before it is, so that it is known whatever ends the run."""
+            add_counts(database, step.run.run_id, judge_estimate=dict(numbers))
+            context.log.info("the judge is going to be asked, by estimate: " + spending(numbers))
+
+        judge = choose_judge(
+            step.policy.judge,
+            script,
+            batch_store=lambda questions: BatchStore(database, corpus, questions),
+            on_estimate=expect,
+        )
         name, fingerprint = judge.name if judge.is_network else f"{judge.name} (offline)", judge.fingerprint
         network = pl.DataFrame(schema=REPLY_SCHEMA | {"failed": pl.Boolean})
-        if judge.is_network:
+        if judge.judges_open_pairs:
             undecided = without_settled(open_for_network(pairs, rule), settled)
             network, open_still, asked_network = answers(database, corpus, judge, strongest_first(undecided))
-            usage = dict(judge.usage)
+            usage = dict(judge.usage) | {"cost_usd": judge.cost_usd} if judge.usage else {}
+            estimate = dict(judge.estimate)
             write_unanswered(database, step.run.run_id, open_still.select(list(REPLY_SCHEMA)))
     else:
         told = load_counts(database, first)
         name, fingerprint, usage = told["judge"], told["judge_fingerprint"], told.get("judge_usage", {})
+        estimate = told.get("judge_estimate", {})
         network = _told_again(database, corpus, fingerprint, first)
     verdicts = answered_by_people(
         verdict_frame(pairs, rule, network, pl.concat([asked_rule, asked_network])), knowledge_entries, settled
     )
     verdicts = limit_questions(verdicts, knowledge_entries, step.policy.dedup)
+    in_batches_still = int((verdicts["reason"] == ReasonCode.JUDGE_BATCH_PENDING).sum())
     add_counts(
         database,
         step.run.run_id,
@@ -81,7 +99,11 @@ def judge_verdicts(
         pairs_sent=asked_network.height,
         judge_failures=int(verdicts["failed"].sum()),
         judge_usage=usage,
+        judge_estimate=estimate,
+        pairs_in_batches=in_batches_still,
     )
+    if in_batches_still:
+        context.log.info(f"{in_batches_still} pairs lie with the judge as a batch; the next run takes up the answers")
     counts = dict(verdicts["verdict"].value_counts().iter_rows())
     failed = int(verdicts["failed"].sum())
     if failed:
@@ -93,7 +115,9 @@ def judge_verdicts(
         pairs_judged_now=verdicts.filter(~pl.col("from_cache")).height,
         pairs_sent_to_model=asked_network.height,
         judge_failures=failed,
-        **{f"judge_{name}": count for name, count in usage.items()},
+        pairs_in_batches=in_batches_still,
+        **{f"judge_{word}": number for word, number in usage.items()},
+        **{f"judge_estimate_{word}": number for word, number in estimate.items()},
         **{f"verdict_{verdict.value}": counts.get(verdict.value, 0) for verdict in Verdict},
     )
 
@@ -131,5 +155,5 @@ def answers(
         fresh = reply_frame(asked[batch], list(islice(replies, len(asked[batch]))))
         write_verdicts(database, fingerprint, fresh.filter("cacheable").drop("failed", "cacheable"))
         still_open.append(fresh.filter(~pl.col("cacheable")))
-        both.append(fresh.drop("cacheable"))
+        both.append(fresh.drop("cacheable", "model"))
     return pl.concat(both), pl.concat(still_open), todo.select(CACHE_KEY)
