@@ -119,18 +119,18 @@ def why_due(database: Database, corpus: str) -> str | None:
         f"""
         SELECT coalesce(max(c.change_id), 0) AS change,
                (SELECT count(*) FROM memory_maintenance_jobs p WHERE p.corpus = $1 AND p.{_OF_PASSES}
-                AND p.applied_change_id IS NOT NULL AND p.snapshot_change_id >= coalesce(max(c.change_id), 0)) AS passes
+                AND p.applied_change_id IS NOT NULL AND p.status = '{RunStatus.DEGRADED}' AND p.snapshot_change_id >= coalesce(max(c.change_id), 0)) AS failed
         FROM changes c LEFT JOIN memory_maintenance_jobs j ON j.run_id = c.run_id
         WHERE c.corpus = $1 AND coalesce(j.job_type, '') <> '{JobType.CURATOR_PASS}'
         """,
         (corpus,),
     )
-    change, pass_count = frame.row(0)
+    change, failed_count = frame.row(0)
     if change > last.snapshot_change_id:
         return "something came or changed since the last pass"
     if last.waiting_count:
         return f"{last.waiting_count} texts were left over by the last pass"
-    if last.status is RunStatus.DEGRADED and pass_count <= MAX_RETRIES:
+    if last.status is RunStatus.DEGRADED and failed_count <= MAX_RETRIES:
         return "the judge failed in the last pass"
     return None
 

@@ -20,6 +20,7 @@ from kb_pipeline.adapters.caches import read_vectors
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.encoding import encode_missing
 from kb_pipeline.adapters.judges import choose_judge
+from kb_pipeline.adapters.judges.batch_store import BatchStore
 from kb_pipeline.adapters.judges.rule import RuleJudge
 from kb_pipeline.adapters.passes import last_pass, recent_texts
 from kb_pipeline.adapters.runs import Run, add_counts, close_run
@@ -39,7 +40,7 @@ from kb_pipeline.defs.assets.judge import answers
 from kb_pipeline.defs.publish import recommendation_ids
 from kb_pipeline.defs.resources import KnowledgeBase
 from kb_pipeline.defs.window import WindowFindings, read_window
-from kb_pipeline.policy.model import Policy
+from kb_pipeline.policy.model import JudgePolicy, Policy
 from kb_pipeline.stages import checks, conflicts, flags
 from kb_pipeline.stages import judge as script
 from kb_pipeline.stages.dedup import find_duplicates
@@ -144,14 +145,19 @@ def _judged(
     vectors, owner = read_vectors(database, corpus, encoder.fingerprint, entries["content_hash"])
     search = find_duplicates(entries, retirement, vectors, owner, policy.dedup, thresholds, around=window)
     settled = load_settled_pairs(database, run)
-    judge = choose_judge(policy.judge, script)
     findings = WindowFindings.none()
-    if judge.is_network and policy.curator.ask_model:
+    if policy.curator.ask_model and choose_judge(policy.judge, script).is_network:
         findings = read_window(database, corpus, policy, entries, window, search.pairs, log)
+    judge = choose_judge(
+        _what_is_left(policy.judge, findings),
+        script,
+        # What lies in a batch of a week is not asked a second time.
+        batch_store=lambda questions: BatchStore(database, corpus, questions),
+    )
     pairs = with_texts(_with_named(search.pairs, findings.pairs, entries, vectors, owner), entries)
     rule, _, asked_rule = answers(database, corpus, RuleJudge(script), pairs)
     network, asked_network = pl.DataFrame(schema=REPLY_SCHEMA | {"failed": pl.Boolean}), pairs.clear().select(CACHE_KEY)
-    if judge.is_network:
+    if judge.judges_open_pairs:
         undecided = strongest_first(without_settled(open_for_network(pairs, rule), settled))
         network, _, asked_network = answers(database, corpus, judge, undecided)
     verdicts = verdict_frame(pairs, rule, network, pl.concat([asked_rule, asked_network]))
@@ -175,10 +181,20 @@ def _judged(
         pairs_judged=verdicts.filter(~pl.col("from_cache")).height,
         pairs_sent=asked_network.height,
         judge_failures=int(verdicts["failed"].sum()),
-        judge_usage=dict(judge.usage),
+        judge_usage=dict(judge.usage) | {"cost_usd": judge.cost_usd} if judge.usage else {},
         **findings.counts,
     )
     return _Judged(verdicts, findings, judge.fingerprint)
+
+
+def _what_is_left(policy: JudgePolicy, findings: WindowFindings) -> JudgePolicy:
+    """The judge's limits after the readings of the window, which come out of the same purse."""
+    return policy.model_copy(
+        update={
+            "max_tokens": None if policy.max_tokens is None else max(1, policy.max_tokens - findings.tokens),
+            "max_cost_usd": None if policy.max_cost_usd is None else max(0.0, policy.max_cost_usd - findings.cost_usd),
+        }
+    )
 
 
 def _with_named(

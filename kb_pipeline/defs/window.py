@@ -19,6 +19,7 @@ from kb_pipeline.policy.model import Policy
 from kb_pipeline.stages import window as script
 from kb_pipeline.stages.window_findings import finding_frames, named_issues, named_pairs
 from kb_pipeline.stages.window_readings import plan_readings, texts_read
+from kb_pipeline.vocabulary import ReasonCode
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,14 @@ class WindowFindings:
     """What the model says of a window.
 
     ``pairs`` as ``window_findings.named_pairs`` gives them, ``issues`` as ``named_issues`` does; ``counts`` go into the
-    record of the run; ``failure_count`` readings came to nothing.
+    record of the run; ``failure_count`` readings came to nothing. ``tokens`` and ``cost_usd`` are what it took.
     """
 
     pairs: pl.DataFrame
     issues: pl.DataFrame
     failure_count: int = 0
+    tokens: int = 0
+    cost_usd: float = 0.0
     counts: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
@@ -72,6 +75,9 @@ def read_window(
     failed, dropped = 0, Counter[str]()
     for reading, reply in zip(readings, reader.read(readings), strict=True):
         dropped.update(reply.dropped)
+        if reply.failure is ReasonCode.JUDGE_BUDGET_SPENT:
+            left += len(reading.texts)
+            continue
         if reply.failure is not None:
             failed += 1
             log(f"a reading of {len(reading.texts)} recent entries came to nothing: {reply.failure}, {reply.detail}")
@@ -82,13 +88,15 @@ def read_window(
         pairs=_around(named_pairs(entries, duplicates, min_confidence=policy.curator.min_confidence), window),
         issues=named_issues(entries, issues, window),
         failure_count=failed,
+        tokens=reader.tokens,
+        cost_usd=reader.cost_usd or 0.0,
         counts={
             "window_reader": reader.fingerprint,
             "window_readings": len(readings),
             "window_texts": sum(len(reading.texts) for reading in readings),
             "window_failures": failed,
             "window_dropped": dict(dropped),
-            "window_usage": dict(reader.usage),
+            "window_usage": dict(reader.usage) | {"cost_usd": reader.cost_usd} if reader.usage else {},
             "texts_waiting": left,
         },
     )

@@ -41,6 +41,7 @@ _ASKED_AS = {
 }
 
 
+_URGENCY = [Severity.LOW, Severity.MEDIUM, Severity.HIGH]
 _ISSUE_VALUES = {Severity.LOW: 0.3, Severity.MEDIUM: 0.5, Severity.HIGH: 0.7}
 """Order of what a model found wrong: that of flags by rule, without their share for use."""
 
@@ -347,7 +348,9 @@ def _with_issues(rows: list[dict[str, Any]], issues: pl.DataFrame | None, leavin
     said = {} if issues is None else {row["entry_id"]: row for row in issues.iter_rows(named=True)}
     for row in rows:
         if (issue := said.pop(row["entry_id"], None)) is not None:
-            row["explanation"] = "; ".join(filter(None, (row["explanation"] or row["reason"], issue["sentence"])))
+            row["explanation"] = f"{row['explanation'] or row['reason']}; {issue['sentence']}"
+            level = max(Severity(row["severity"]), Severity(issue["severity"]), key=_URGENCY.index)
+            row |= {"severity": level.value, "value": max(row["value"], _ISSUE_VALUES[level])}
     own = [
         {"entry_id": entry, "reason": ReasonCode.FLAGS_BY_JUDGE.value, "explanation": issue["sentence"]}
         | _question(RecommendationType.FLAG, Severity(issue["severity"]), _ISSUE_VALUES[Severity(issue["severity"])])

@@ -93,13 +93,21 @@ def locks(corpus: HouseCorpus) -> int:
     return int(found[0]["n"])
 
 
-def start(corpus: HouseCorpus) -> subprocess.Popen[bytes]:
+def start(corpus: HouseCorpus, *words: str) -> subprocess.Popen[bytes]:
     """``kb curate`` in a process of its own."""
     policy = corpus.write_policy(corpus.house.home / f"{corpus.name}.policy.yaml")
-    command = [sys.executable, "-c", "from kb_pipeline.cli import main; main()", "curate", "--corpus", corpus.name]
+    command = [
+        sys.executable,
+        "-c",
+        "from kb_pipeline.cli import main; main()",
+        "curate",
+        "--corpus",
+        corpus.name,
+        *words,
+    ]
     return subprocess.Popen(
         command,
-        env=corpus.house.environment(KB_POLICY=str(policy)),
+        env=corpus.house.environment(**({"KB_POLICY": str(policy)} | corpus.variables)),
         cwd=corpus.house.home,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

@@ -10,6 +10,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from kb_pipeline.adapters.judges.budget import Amount, Budget, tokens_of
 from kb_pipeline.adapters.judges.messages_client import Failure, MessagesClient, Question
 from kb_pipeline.adapters.secrets import find_secrets
 from kb_pipeline.policy.model import JudgePolicy
@@ -19,6 +20,9 @@ READER_NAME = "anthropic"
 
 MAX_REPLY_TOKENS = 8192
 """Room for a list of findings about a few dozen entries, merged bodies included."""
+
+EXPECTED_REPLY_TOKENS = 1_500
+"""What a reading is reckoned to answer before it is sent; most find little."""
 
 
 class WindowScript(Protocol):
@@ -43,20 +47,32 @@ class WindowReader:
     Args:
         script: prompts and the reading of replies (the window stage).
         client: the model.
+        budget: what the readings of this pass may cost; one that does not fit is not sent (``judge.budget_spent``).
         min_confidence: with how much confidence the planted pair must be named, 0-1.
     """
 
-    def __init__(self, script: WindowScript, client: MessagesClient, *, min_confidence: float) -> None:
+    def __init__(self, script: WindowScript, client: MessagesClient, budget: Budget, *, min_confidence: float) -> None:
         self.name = READER_NAME
         self.fingerprint = f"{READER_NAME}/{client.model}/{script.PROMPT_VERSION}"
         self._script = script
         self._client = client
+        self._budget = budget
         self._min_confidence = min_confidence
 
     @property
     def usage(self) -> Mapping[str, int]:
         """What the readings have cost so far: calls, input_tokens, output_tokens, cached_tokens."""
         return self._client.usage
+
+    @property
+    def cost_usd(self) -> float | None:
+        """The same in money; None for a model without a price."""
+        return self._budget.cost_usd
+
+    @property
+    def tokens(self) -> int:
+        """All tokens read and written so far."""
+        return self._client.tokens
 
     def read(self, readings: Sequence[Any]) -> Iterator[Any]:
         """One reply per reading, in their order, as they arrive. Failures are replies, not exceptions."""
@@ -69,7 +85,15 @@ class WindowReader:
         if any(find_secrets([text.text for text in reading.texts])):
             return self._script.WindowReply(failure=ReasonCode.JUDGE_SECRET, detail="not sent: a text holds a secret")
         system, user = self._script.build_prompt(reading)
-        said = self._client.ask(Question(system, user, self._script.REPLY_SCHEMA, MAX_REPLY_TOKENS))
+        amount = Amount(1, tokens_of(system) + tokens_of(user), EXPECTED_REPLY_TOKENS)
+        if not self._budget.reserve(amount, is_batch=False):
+            return self._script.WindowReply(
+                failure=ReasonCode.JUDGE_BUDGET_SPENT, detail="not sent: the budget is spent"
+            )
+        try:
+            said = self._client.ask(Question(system, user, self._script.REPLY_SCHEMA, MAX_REPLY_TOKENS))
+        finally:
+            self._budget.release(amount, is_batch=False)
         if isinstance(said, Failure):
             return self._script.WindowReply(failure=said.reason, detail=said.detail)
         return self._script.read_reply(reading, said.text, min_confidence=self._min_confidence)
@@ -94,4 +118,5 @@ def window_reader(
         timeout_seconds=policy.timeout_seconds,
         max_retries=policy.max_retries,
     )
-    return WindowReader(script, client, min_confidence=min_confidence)
+    budget = Budget(client, policy.price(), max_tokens=policy.max_tokens, max_cost_usd=policy.max_cost_usd)
+    return WindowReader(script, client, budget, min_confidence=min_confidence)
