@@ -119,7 +119,8 @@ def why_due(database: Database, corpus: str) -> str | None:
         f"""
         SELECT coalesce(max(c.change_id), 0) AS change,
                (SELECT count(*) FROM memory_maintenance_jobs p WHERE p.corpus = $1 AND p.{_OF_PASSES}
-                AND p.applied_change_id IS NOT NULL AND p.status = '{RunStatus.DEGRADED}' AND p.snapshot_change_id >= coalesce(max(c.change_id), 0)) AS failed
+                AND p.applied_change_id IS NOT NULL AND p.status = '{RunStatus.DEGRADED}'
+                AND p.snapshot_change_id >= coalesce(max(c.change_id), 0)) AS failed
         FROM changes c LEFT JOIN memory_maintenance_jobs j ON j.run_id = c.run_id
         WHERE c.corpus = $1 AND coalesce(j.job_type, '') <> '{JobType.CURATOR_PASS}'
         """,

@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - rows of a table read best as rows
 """Passes of the curator over recent entries, offline and with a model on the loopback: they ask, and change nothing.
 
 By the clock of the house the last complete week ended on 2026-11-02, and recent is what was written from 2026-10-26 on.
