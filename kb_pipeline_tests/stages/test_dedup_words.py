@@ -39,6 +39,7 @@ def search(
     without_vectors: tuple[str, ...] = (),
     retired: tuple[str, ...] = (),
     rule: DedupPolicy | None = None,
+    around: tuple[str, ...] | None = None,
 ) -> DuplicateSearch:
     """The search over some entries whose vectors are orthogonal, but for pairs with a cosine of their own."""
     found = entries(*rows)
@@ -50,7 +51,15 @@ def search(
         vectors[other, one], vectors[other, other] = cosine, (1 - cosine**2) ** 0.5
     owner = np.array([place for place, entry in enumerate(ids) if entry not in without_vectors], np.int64)
     decided = [{"entry_id": entry, "retire_decision": "retire" if entry in retired else "keep"} for entry in ids]
-    return find_duplicates(found, frame(schemas.RETIREMENT, decided), vectors[owner], owner, rule or rules(), LIMITS)
+    return find_duplicates(
+        found,
+        frame(schemas.RETIREMENT, decided),
+        vectors[owner],
+        owner,
+        rule or rules(),
+        LIMITS,
+        around=None if around is None else pl.Series(around, dtype=pl.String),
+    )
 
 
 def bands(found: DuplicateSearch) -> dict[tuple[str, str], str]:
@@ -163,6 +172,37 @@ def test_texts_of_common_words_alone_are_compared_too_and_texts_without_words_ne
     assert not {"c", "d", "e"} & {entry for pair in bands(found) for entry in pair}
     # Common words weigh little where a text has others.
     assert not any({"a", "b"} & set(pair) and pair[1].startswith("x") for pair in bands(found))
+
+
+def test_around_some_entries_is_a_part_of_the_whole() -> None:
+    rows = [
+        row("a", SAID), row("b", AGAIN), row("c", f"{OTHER[0]} and back"), *others(),
+        row("same-1", "The same text"), row("same-2", "The same text"),
+    ]  # fmt: skip
+    cosines = {("c", "x0"): 0.95}
+    whole = search(*rows, cosines=cosines)
+    assert bands(whole) == {("a", "b"): "lexical", ("c", "x0"): "merge", ("same-1", "same-2"): "exact"}
+    for one in whole.pairs.iter_rows(named=True):
+        for side in ("entry_id_l", "entry_id_r"):
+            found = search(*rows, cosines=cosines, around=(one[side], "x2"))
+            assert found.pairs.rows(named=True) == [one]
+    assert search(*rows, cosines=cosines, around=("x1", "unknown")).pairs.is_empty()
+    assert search(*rows, cosines=cosines, around=()).pairs.is_empty()
+
+
+def test_around_an_entry_a_shared_title_is_enough() -> None:
+    title = "Lock-out of the Harbour Gate"
+    rows = [
+        row("a", title, body="It holds from dusk to dawn whenever the signal tower is dark, whatever the tide does."),
+        row("b", title.upper().replace("-", " "), body="Whoever loses a key tells the desk and signs for the new one."),
+        row("c", title, kind="rule", body="Nobody climbs it."),
+        *others(),
+    ]
+    assert ("a", "b") not in bands(search(*rows, rule=rules(min_word_similarity=0.9)))
+    assert bands(search(*rows, rule=rules(min_word_similarity=0.9), around=("b",))) == {("a", "b"): "lexical"}
+    # A title that many share is a label.
+    many = [row(f"m{number}", title, body=f"Remark number {number} of the {OTHER[number % 3]}") for number in range(12)]
+    assert bands(search(*rows, *many, rule=rules(min_word_similarity=0.9), around=("b",))) == {}
 
 
 def test_an_empty_corpus_and_one_entry_have_no_pairs() -> None:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_pipeline import schemas
-from kb_pipeline.stages.flags import RULE_KEYS, RULES, find_flags, open_flags, severities
+from kb_pipeline.stages.flags import RULE_KEYS, RULES, add_gates, find_flags, open_flags, severities
 from kb_pipeline.stages.report_words import REASONS, ground_words
 from kb_pipeline_tests.fakes.frames import cases, entries, frame, policy
 
@@ -148,3 +148,25 @@ def test_order_of_rows_is_irrelevant_and_kept(rows: list[tuple[str, list[str]]],
     mixed = find_flags(found[order], POLICY)
     assert mixed["entry_id"].to_list() == found[order]["entry_id"].to_list()
     assert mixed.sort("entry_id").equals(straight)
+
+
+def test_active_entries_that_a_gate_would_stop_are_flagged_low_and_last() -> None:
+    table = entries(
+        {"id": "a", "title": "Notes", "kind": "rule"}, {"id": "b", "title": "Notes", "state": "candidate"},
+        {"id": "c", "kind": "decision", "title": "Notes"}, {"id": "d"}, {"id": "e", "title": "Notes", "kind": "rule"},
+    )  # fmt: skip
+    stopped = {"gate_reasons": ["gates.name_too_short", "gates.generic_name"]}
+    gates = frame(
+        schemas.GATES,
+        [{"entry_id": name} | stopped for name in "abc"]
+        + [{"entry_id": "d"}, {"entry_id": "e", "gate_reasons": ["gates.too_similar"]}],
+    )
+    found = find_flags(table, POLICY)
+    after = add_gates(found, table, gates)
+    rows = {row["entry_id"]: row for row in after.iter_rows(named=True)}
+    assert rows["a"]["flag_reasons"] == ["gates.name_too_short", "gates.generic_name"]
+    assert (rows["a"]["flag_severity"], rows["a"]["flag_value"]) == ("low", 0.2)
+    assert rows["a"]["flag_value"] < found["flag_value"].drop_nulls().min()  # type: ignore[operator]
+    # A candidate is the gates' to decide, a flag of its own says more, and closeness is no fault of one entry.
+    assert after.filter(pl.col("entry_id") != "a").equals(found.filter(pl.col("entry_id") != "a"))
+    assert rows["c"]["flag_reasons"] == ["flags.no_rationale"]

@@ -56,6 +56,7 @@ def plan(
         admit_to="active",
         rule_keys=RULE_KEYS,
         mode=mode,
+        issues=case.get("issues"),
     )
 
 
@@ -202,6 +203,33 @@ def test_flags_are_asked_about_in_a_bounded_number_the_best_first() -> None:
     assert plan({"flags": FLAGS, "max_new_flags": 1})["entry_id"].to_list() == ["b", "c"]
     # Words to a judge are always asked about.
     assert plan({"flags": FLAGS, "max_new_flags": 0})["entry_id"].to_list() == ["c"]
+
+
+def test_what_a_model_found_wrong_is_asked_about_beside_the_flags() -> None:
+    flags = frame(
+        schemas.FLAGS,
+        [{"entry_id": "a", "flag_reasons": ["flags.vague_fact"], "flag_severity": "medium", "flag_value": 0.5}],
+    )
+    issues = pl.DataFrame(
+        {"entry_id": ["a", "b"], "severity": ["high", "low"], "sentence": ["It names no port.", "It rambles."]}
+    )
+    rows = {row["entry_id"]: row for row in plan({"flags": flags, "issues": issues}).iter_rows(named=True)}
+    told = {name: (row["reason"], row["severity"], row["value"], row["explanation"]) for name, row in rows.items()}
+    assert told == {
+        "a": ("flags.vague_fact", "high", 0.7, "flags.vague_fact; It names no port."),
+        "b": ("flags.by_judge", "low", 0.3, "It rambles."),
+    }
+    assert {row["recommendation_type"] for row in rows.values()} == {"FLAG"}
+    # They count among the bounded questions, the best first, and what leaves is not asked about.
+    assert plan({"flags": flags, "issues": issues, "max_new_flags": 1})["entry_id"].to_list() == ["a"]
+    gone = plan(
+        {
+            "issues": issues,
+            "retirement": [{"entry_id": "b", "retire_decision": "retire", "retire_reasons": ["retire.stale"]}],
+        }
+    )
+    assert [row[:2] for row in actions(gone)] == [["recommend", "a"], ["retire", "b"]]
+    assert plan({"flags": flags})["explanation"].to_list() == [None]
 
 
 def test_nobody_is_asked_about_an_entry_that_leaves() -> None:
