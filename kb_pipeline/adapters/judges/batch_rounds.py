@@ -253,7 +253,8 @@ class BatchRounds(Generic[RequestT, ReplyT]):
             return batch.is_certain
         if not batch.is_certain:
             self._store.made(batch.stored.batch_key, batch.batch_id)
-        self._client.client.count("unknown_results", len(results) - len(ours))
+        if strangers := len(results) - len(ours):
+            self._client.client.count("unknown_results", strangers)
         answers = self._answers(ours, questions)
         problem = self._problem(answers, questions)
         unanswered = frozenset(name for name, answer in answers.items() if is_unanswered(answer))
