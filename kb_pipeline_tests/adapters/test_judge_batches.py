@@ -259,6 +259,15 @@ def test_one_wrong_canary_of_four_is_enough(api: MessagesApi, database: Database
     assert len(api.canaries) == 4 and {reply.reason for reply in replies} == {ReasonCode.JUDGE_CANARY_FAILED}
 
 
+def test_an_answer_that_tells_a_secret_is_read_and_not_kept(api: MessagesApi, database: Database) -> None:
+    secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
+    api.answer = lambda body: verdict("distinct", reason=f"One has {secret}." if number_of(body) else "They differ.")
+    replies = list(judge_of(api, database).decide(pairs(2)))
+    assert reasons(replies) == [ReasonCode.JUDGE_DISTINCT] * 2
+    kept = database.read("SELECT reply FROM judge_batch_requests WHERE reply IS NOT NULL")["reply"].to_list()
+    assert not any(secret in reply for reply in kept) and any("They differ." in reply for reply in kept)
+
+
 def test_an_expired_batch_is_sent_again_by_the_next_run(api: MessagesApi, database: Database) -> None:
     api.batches.end_at_once = False
     assert reasons(list(judge_of(api, database, max_batch_wait_seconds=0).decide(pairs(3)))) == [PENDING] * 3
