@@ -98,12 +98,13 @@ def test_a_batch_that_has_not_ended_is_taken_up_by_the_next_run_and_not_sent_aga
 ) -> None:
     api.answer = lambda body: verdict("same_rule" if number_of(body) == 0 else "distinct")
     api.batches.end_at_once = False
-    first = judge_of(api, database, max_batch_wait_seconds=0.3)
+    first = judge_of(api, database, max_batch_wait_seconds=2.0)
     replies = list(first.decide(pairs(3)))
     assert {(reply.verdict, reply.reason, reply.failed, reply.cacheable) for reply in replies} == {
         (Verdict.UNSURE, PENDING, False, False)
     }
-    assert 2 <= api.batches.looks <= 5
+    # Looked at more than once, and ever more rarely: every 0.05 s would have been forty times.
+    assert 2 <= api.batches.looks <= 10
     assert first.usage["calls"] == 0
     # A pair more: the old ones are waited for, the new one is sent.
     replies = list(judge_of(api, database, max_batch_wait_seconds=0).decide(pairs(4)))
