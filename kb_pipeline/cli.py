@@ -27,6 +27,7 @@ _COMMANDS = {
     "backfill": "curate:backfill",
     "export": "entries:export_",
     "pairs": "entries:pairs",
+    "verdicts": "entries:verdicts",
     "runs": "history:runs",
     "rollback": "history:rollback",
     "review": "review:review",

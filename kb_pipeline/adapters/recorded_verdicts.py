@@ -22,15 +22,19 @@ _LEFT_OUT = frozenset({"decided_at", "judge_fingerprint"})
 
 
 def recorded_judges(database: Database, corpus: str) -> list[str]:
-    """Fingerprints of the judges whose verdicts on texts of a corpus are kept: models first, the latest before the others.
+    """Fingerprints of the judges whose verdicts on texts of a corpus are kept: models first, and that of the last run first.
 
     Raises:
         UnknownNameError: no such corpus.
     """
     require_corpus(database, corpus)
     frame = database.read(
-        f"SELECT judge_fingerprint FROM judge_verdicts WHERE content_hash_l IN {_OF_CORPUS} GROUP BY judge_fingerprint "
-        "ORDER BY bool_and(judge = 'rule'), max(decided_at) DESC, judge_fingerprint",
+        "WITH judges AS (SELECT judge_fingerprint, bool_and(judge = 'rule') AS is_rule, max(decided_at) AS decided_at "
+        f"FROM judge_verdicts WHERE content_hash_l IN {_OF_CORPUS} GROUP BY judge_fingerprint) "
+        "SELECT judge_fingerprint FROM judges ORDER BY is_rule, (SELECT max(started_at) FROM memory_maintenance_jobs "
+        # The version of the text features stands behind the judge's own fingerprint.
+        "WHERE corpus = $1 AND starts_with(judge_fingerprint, (counts->>'judge_fingerprint') || '/')) DESC NULLS LAST, "
+        "decided_at DESC, judge_fingerprint",
         (corpus,),
     )
     return frame["judge_fingerprint"].to_list()

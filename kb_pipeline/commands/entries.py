@@ -1,4 +1,4 @@
-"""kb import, kb export, kb pairs: entries in and out."""
+"""kb import, kb export, kb pairs, kb verdicts: entries in and out, and what was said of them."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from kb_pipeline.commands.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kb_pipeline.adapters.importing import ImportResult
 
 _CORPUS_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -102,14 +104,31 @@ def _write_rejects(result: ImportResult, path: Path | None) -> Path | None:
 @click.option("--out", type=click.Path(path_type=Path), help="File to write, else stdout.")
 def export_(corpus: str, as_of: str | None, full: bool, out: Path | None) -> None:
     """Write entries as canonical JSONL: one entry a line, sorted by id; an import takes it back."""
+    from kb_pipeline.adapters.exporting import export_lines
+    from kb_pipeline.defs.clock import open_database
+
+    _write_lines(export_lines(open_database(), corpus, as_of=as_of_time(as_of), full=full), out)
+
+
+@click.command("verdicts")
+@corpus_option
+@click.option("--judge", metavar="FINGERPRINT", help="Whose verdicts, else those of the model that was asked last.")
+@click.option("--out", type=click.Path(path_type=Path), help="File to write, else stdout.")
+def verdicts(corpus: str, judge: str | None, out: Path | None) -> None:
+    """Write what a judge said of pairs of texts as JSONL, for judge.replay_file: hashes and verdicts, no texts."""
+    from kb_pipeline.adapters.recorded_verdicts import verdict_lines
+    from kb_pipeline.defs.clock import open_database
+
+    _write_lines(verdict_lines(open_database(), corpus, judge), out)
+
+
+def _write_lines(lines: Iterator[str], out: Path | None) -> None:
+    """Writes lines to stdout, or to a file that is there as a whole or not at all."""
     import os
     import tempfile
 
-    from kb_pipeline.adapters.exporting import export_lines
-    from kb_pipeline.defs.clock import open_database
     from kb_pipeline.errors import UsageError
 
-    lines = export_lines(open_database(), corpus, as_of=as_of_time(as_of), full=full)
     if out is None:
         stream = sys.stdout.buffer
         for line in lines:

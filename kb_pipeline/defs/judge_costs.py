@@ -28,7 +28,7 @@ def judge_notes(counts: Mapping[str, Any], *, model: str) -> list[str]:
     """
     notes = []
     usage, estimate = counts.get("judge_usage") or {}, counts.get("judge_estimate") or {}
-    if usage:
+    if usage.get("calls"):
         canaries = int(usage.get("canaries") or 0)
         notes.append(
             f"The model answered {spending(usage)}. {plural(canaries, 'pair')} with a known answer "
@@ -36,7 +36,7 @@ def judge_notes(counts: Mapping[str, Any], *, model: str) -> list[str]:
         )
     if estimate.get("calls"):
         notes.append(f"By estimate, made before anything was sent: at most {spending(estimate)}.")
-    if (usage or estimate.get("calls")) and usage.get("cost_usd", estimate.get("cost_usd")) is None:
+    if (usage.get("calls") or estimate.get("calls")) and usage.get("cost_usd", estimate.get("cost_usd")) is None:
         notes.append(f"What this costs is not known: policy judge.prices names no price of {model}.")
     if waiting := int(counts.get("pairs_in_batches") or 0):
         notes.append(

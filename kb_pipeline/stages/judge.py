@@ -19,7 +19,7 @@ import hashlib
 import json
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -314,6 +314,10 @@ def unasked_reply(request: PairRequest, reason: ReasonCode, *, judge: str) -> Pa
     )
 
 
+_RECORDED_WORDS: dict[str, Callable[[str], Any]] = {"verdict": Verdict, "reason": ReasonCode, "body_fault": ReasonCode}
+"""Fields of a recorded reply that hold a word of the vocabulary."""
+
+
 def recorded_reply(request: PairRequest, recorded: Mapping[str, Any]) -> PairReply:
     """The verdict on a pair as it was recorded, by whichever judge.
 
@@ -335,7 +339,9 @@ def recorded_reply(request: PairRequest, recorded: Mapping[str, Any]) -> PairRep
         elif not isinstance(value, str):
             raise ValueError(f"{field.name}: must be a text")
         values[field.name] = value
-    for name, words in (("verdict", Verdict), ("reason", ReasonCode)):
+    for name, words in _RECORDED_WORDS.items():
+        if values.get(name) is None:
+            continue
         try:
             values[name] = words(values[name])
         except ValueError as error:

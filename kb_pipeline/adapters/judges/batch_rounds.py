@@ -35,6 +35,7 @@ from kb_pipeline.adapters.judges.batches_client import (
     may_have_been_made,
 )
 from kb_pipeline.adapters.judges.messages_client import Failure, Question, Said
+from kb_pipeline.adapters.secrets import find_secrets
 from kb_pipeline.vocabulary import ReasonCode
 
 GROUP_PAIRS = 20
@@ -253,13 +254,14 @@ class BatchRounds(Generic[RequestT, ReplyT]):
             return batch.is_certain
         if not batch.is_certain:
             self._store.made(batch.stored.batch_key, batch.batch_id)
-        self._client.client.count("unknown_results", len(results) - len(ours))
+        if strangers := len(results) - len(ours):
+            self._client.client.count("unknown_results", strangers)
         answers = self._answers(ours, questions)
         problem = self._problem(answers, questions)
         unanswered = frozenset(name for name, answer in answers.items() if is_unanswered(answer))
         if problem is not None:
             answers, unanswered = dict.fromkeys(answers, problem), frozenset()
-        self._store.ended(batch.stored.batch_key, answers, unanswered)
+        self._store.ended(batch.stored.batch_key, _without_secrets(answers), unanswered)
         for name, answer in answers.items():
             question = questions[name]
             if question.is_canary:
@@ -329,6 +331,18 @@ class BatchRounds(Generic[RequestT, ReplyT]):
 def key_of(request: Any) -> Key:
     """What names a question: the two texts by their hashes and the two kinds, entry A first."""
     return request.content_hash_l, request.content_hash_r, str(request.kind_l), str(request.kind_r)
+
+
+def _without_secrets(answers: dict[str, Said | Failure]) -> dict[str, Said | Failure]:
+    """The answers as they may be kept: a model may make up a secret, or copy one that no detector saw in an entry.
+
+    Such an answer is read in this run and not kept; what it says besides is kept as a verdict.
+    """
+    said = {name: answer.text for name, answer in answers.items() if isinstance(answer, Said)}
+    found = find_secrets(list(said.values()))
+    told = {name for name, kinds in zip(said, found, strict=True) if kinds}
+    fault = Failure(ReasonCode.JUDGE_SECRET, "not kept: the answer seems to hold a secret")
+    return {name: fault if name in told else answer for name, answer in answers.items()}
 
 
 def _storable(answer: Said | Failure) -> Said | Failure:

@@ -124,7 +124,9 @@ def may_have_been_made(failure: Failure) -> bool:
     """Whether a failed ``submit`` may have made a batch all the same: everything but a clear refusal."""
     if failure.detail.startswith("not asked"):
         return False
-    return failure.status is None or (failure.status >= 500 and failure.status not in _NOT_TAKEN_STATUS)
+    if failure.status is None or failure.status == 408:
+        return True
+    return failure.status >= 500 and failure.status not in _NOT_TAKEN_STATUS
 
 
 def is_unanswered(answer: Said | Failure) -> bool:
