@@ -15,7 +15,7 @@ from kb_pipeline.defs.judged_pairs import gold_measure
 from kb_pipeline.defs.publish import WeekInputs, check_result, publish
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.policy.model import Policy
-from kb_pipeline.stages import checks, conflicts, flags, gates, merge, retire
+from kb_pipeline.stages import checks, conflicts, flags, gates, merge, merge_bodies, refresh, retire, supersede
 from kb_pipeline.stages.checks import CheckResult, check_plan
 from kb_pipeline.stages.plan import PlanIdentity, build_plan, recommendation_id
 from kb_pipeline.stages.queue import still_waiting
@@ -24,7 +24,7 @@ from kb_pipeline.vocabulary import Mode, ReasonCode, RecommendationType, RunStat
 RULE_KEYS: dict[str, str] = {
     **{code.value: key for code, key in gates.RULE_KEYS.items()},
     **{code.value: key for code, key in retire.RULE_KEYS.items()},
-    **{code.value: key for code, key in flags.RULE_KEYS.items()},
+    **{code.value: key for stage in (flags, supersede, refresh, merge_bodies) for code, key in stage.RULE_KEYS.items()},
     ReasonCode.CONFLICTS_CONTRADICTION.value: conflicts.RULE_KEY,
     ReasonCode.CONFLICTS_VALUE_MISMATCH.value: conflicts.RULE_KEY,
     ReasonCode.CONFLICTS_TEXT_CHANGED.value: conflicts.RULE_KEY,
@@ -106,6 +106,10 @@ def curation_plan(
     answered = load_answered(database, run)
     unasked = flags.open_flags(quality_flags, knowledge_entries, queue)
     unasked = unasked.filter(~pl.Series(_flag_questions(unasked, knowledge_entries), dtype=pl.String).is_in(answered))
+    outdated = refresh.unasked(
+        refresh.find_outdated(knowledge_entries, retirement_decisions, policy.refresh, policy.retire, as_of=run.as_of),
+        queue,
+    )
     plan = build_plan(
         PlanIdentity(step.corpus, step.week, run.as_of, run.policy_fingerprint, run.epoch),
         knowledge_entries,
@@ -115,7 +119,13 @@ def curation_plan(
         merge_plan,
         conflict_records,
         flags=unasked,
-        max_new_flags=policy.flags.max_new_per_run,
+        replaced=supersede.find_replaced(knowledge_entries, policy.supersede),
+        outdated=outdated,
+        max_new={
+            "flags": policy.flags.max_new_per_run,
+            "supersede": policy.supersede.max_new_per_run,
+            "refresh": policy.refresh.max_new_per_run,
+        },
         queue=queue,
         open_conflicts=set(is_open["conflict_id"]),
         conflicts_over=partial(conflicts.conflicts_over, is_open, knowledge_entries),
