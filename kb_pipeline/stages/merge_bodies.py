@@ -12,6 +12,7 @@ its reason; the entries stay as they are and a person is asked. What passes is a
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass
 
@@ -34,8 +35,8 @@ RULE_KEYS = {
 }
 """Reason code -> policy key; the other grounds are no matter of policy."""
 
-_TELLING_LINE_CHARS = 40
-"""A line of the prompt of this length in a suggested text was copied, not written."""
+_TELLING_RUN_WORDS = 7
+"""So many words of the prompt in a row, in a suggested text, were copied and not written."""
 
 _MAX_LISTED = 12
 _MAX_DETAIL_CHARS = 600
@@ -139,16 +140,21 @@ def _speaks_to_a_judge(body: str, text_l: str, text_r: str) -> bool:
     if addresses_judge(body):
         return True
     prompt = load_prompt(PAIR_PROMPT)
-    seen = _flat(f"{text_l}\n{text_r}")
-    flat = _flat(body)
-    lines = map(_flat, f"{prompt.instructions}\n{prompt.question}".replace(". ", ".\n").splitlines())
-    told = (line for line in lines if len(line) >= _TELLING_LINE_CHARS)
-    marks = ("<entry_a", "<entry_b", "</entry_a", "</entry_b", '"merged_body"')
-    return any(line in flat and line not in seen for line in (*told, *marks))
+    told = _runs(f"{prompt.instructions}\n{prompt.question}") & _runs(body)
+    if told - _runs(text_l) - _runs(text_r):
+        return True
+    seen, said = f"{text_l}\n{text_r}".lower(), body.lower()
+    return any(mark in said and mark not in seen for mark in _MARKS)
 
 
-def _flat(text: str) -> str:
-    return " ".join(text.lower().split())
+_MARKS = ("<entry_a", "<entry_b", "</entry_a", "</entry_b", '"merged_body"')
+"""What a suggested text copies from the form of a prompt or a reply."""
+
+
+def _runs(text: str) -> set[tuple[str, ...]]:
+    """Every run of _TELLING_RUN_WORDS words in a row."""
+    words = re.findall(r"\w+", text.lower())
+    return {tuple(words[at : at + _TELLING_RUN_WORDS]) for at in range(len(words) - _TELLING_RUN_WORDS + 1)}
 
 
 def _new_word_share(body: str, text_l: str, text_r: str) -> float:
