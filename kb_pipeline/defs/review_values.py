@@ -12,7 +12,7 @@ from kb_pipeline.defs.review_desk import Item
 from kb_pipeline.stages.report_diff import MAX_TEXT_CHARS, Piece, marked
 from kb_pipeline.stages.report_words import ground_words
 from kb_pipeline.stages.review import Subject, merge_sides
-from kb_pipeline.stages.review_words import possible_answers
+from kb_pipeline.stages.review_words import possible_answers, role_words
 from kb_pipeline.vocabulary import ApprovalCheck
 
 _TEXT_CHARS = 20_000
@@ -33,7 +33,8 @@ def item_values(item: Item, *, now: datetime, admit_to: str) -> dict[str, Any]:
         "reason_words": ground(item),
         "entries": [
             {"entry_id": one.entry_id, "title": one.title, "content_hash": one.content_hash, "state": one.state}
-            for one in question.subjects
+            | {"role": role}
+            for one, role in zip(question.subjects, role_words(question), strict=True)
         ],
         "effect": possible_answers(question, admit_to=admit_to, suggested_body=item.shown_suggestion),
     }
