@@ -114,6 +114,7 @@ ENTRIES = FrameSchema(
         "sensitivity": Column(pl.String, "who may see it"),
         "created_at": Column(Time, "when it was written down", nullable=True),
         "updated_at": Column(Time, "when it was last changed", nullable=True),
+        "expires_at": Column(Time, "when its time is over", nullable=True),
         "last_validated_at": Column(Time, "when it was last found to hold", nullable=True),
         "first_effective_at": Column(Time, "when the corpus first held it"),
         "state": Column(pl.String, "state before this run"),
@@ -127,10 +128,12 @@ ENTRIES = FrameSchema(
         "last_matched_at": Column(Time, "last time it was retrieved, included or cited", nullable=True),
         "last_retrieved_at": Column(Time, "last time it was retrieved", nullable=True),
         "evidence_count": Column(pl.Int64, "pieces of evidence"),
+        "has_title": Column(pl.Boolean, "a title is given in its own field"),
         "has_rationale": Column(pl.Boolean, "a rationale is given in its own field"),
         "step_count": Column(pl.Int64, "steps given in their own field"),
         "supersedes": Column(Texts, "entries that it says it replaces"),
         "generated_from": Column(Texts, "what it was generated from"),
+        "validate_days": Column(pl.Float64, "its own invalidation_policy: to be validated so often", nullable=True),
         "kept_rules": Column(Texts, "rules that a person has set aside for this text"),
         "exact_key": Column(pl.String, "hash of the text after exact normalisation", nullable=True),
         "merge_key": Column(pl.String, "hash of canonical sequence and ledger: equal keys may merge", nullable=True),
@@ -246,6 +249,9 @@ VERDICTS = FrameSchema(
         "from_cache": Column(pl.Boolean, "the verdict was given in an earlier run"),
         "specifics_only_l": Column(Texts, "numbers, names, negations that only the left text has"),
         "specifics_only_r": Column(Texts, "the same for the right text"),
+        "superseded_side": Column(pl.String, "l or r: the text that is out of date, with SUPERSEDES", nullable=True),
+        "suggested_body": Column(pl.String, "a text for both that passed its checks", nullable=True),
+        "body_fault": Column(pl.String, "why the text that the judge suggested was refused", nullable=True),
     },
     key=("entry_id_l", "entry_id_r"),
 )
@@ -262,8 +268,35 @@ MERGES = FrameSchema(
         "reason": Column(pl.String, "why it is merged or queued"),
         "merge_decision": Column(pl.String, "merge or review"),
         "explanation": Column(pl.String, "the judge's own sentence", nullable=True),
+        "suggested_body": Column(pl.String, "a text for both that passed its checks", nullable=True),
     },
     key=("loser_id", "winner_id"),
+)
+
+REPLACED = FrameSchema(
+    "replaced_entries",
+    "entries that another one says it takes the place of (P2)",
+    {
+        "entry_id": _id("the entry that would be superseded"),
+        "superseded_by": _id("the entry that says so"),
+        "reason": Column(pl.String, "reason code"),
+        "value": Column(pl.Float64, "order of the questions, higher first"),
+    },
+    key=("entry_id", "superseded_by"),
+)
+
+OUTDATED = FrameSchema(
+    "outdated_entries",
+    "entries of which somebody should say whether they still hold (P4, M12)",
+    {
+        "entry_id": _id("the entry"),
+        "reason": Column(pl.String, "reason code"),
+        "severity": Column(pl.String, "low, medium or high"),
+        "explanation": Column(pl.String, "since when, in words", nullable=True),
+        "occasion": Column(pl.String, "what makes this another question than the one before"),
+        "value": Column(pl.Float64, "order of the questions, higher first"),
+    },
+    key=("entry_id",),
 )
 
 CONFLICTS = FrameSchema(
@@ -309,6 +342,8 @@ PLAN = FrameSchema(
         "severity": Column(pl.String, "how urgently", nullable=True),
         "explanation": Column(pl.String, "in words", nullable=True),
         "value": Column(pl.Float64, "order in the queue, higher first", nullable=True),
+        "occasion": Column(pl.String, "what makes a question about the same texts another one", nullable=True),
+        "suggested_body": Column(pl.String, "the text that a question suggests for both", nullable=True),
     },
     key=("action_id",),
 )
@@ -338,6 +373,7 @@ QUEUE = FrameSchema(
         "content_hashes": Column(Texts, "their texts"),
         "reason": Column(pl.String, "reason code"),
         "explanation": Column(pl.String, "in words", nullable=True),
+        "suggested_body": Column(pl.String, "the text that it suggests for both", nullable=True),
         "value": Column(pl.Float64, "order, higher first", nullable=True),
         "since": Column(Time, "when it was first asked"),
     },

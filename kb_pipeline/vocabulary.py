@@ -335,6 +335,7 @@ class ReasonCode(StrEnum):
     JUDGE_QUEUE_FULL = "judge.queue_full"
     JUDGE_SAME_RULE = "judge.same_rule"
     JUDGE_DISTINCT = "judge.distinct"
+    JUDGE_SUPERSEDES = "judge.supersedes"
     JUDGE_LOW_CONFIDENCE = "judge.low_confidence"
     JUDGE_ORDER_DISAGREES = "judge.order_disagrees"
     JUDGE_NOT_ALLOWED = "judge.not_allowed"
@@ -363,11 +364,26 @@ class ReasonCode(StrEnum):
     MERGE_SENSITIVITY_DIFFERS = "merge.sensitivity_differs"
     MERGE_KEPT_BY_PERSON = "merge.kept_by_person"
     MERGE_MODE_RECOMMEND = "merge.mode_recommend"
+    MERGE_SPECIFICS_LOST = "merge.specifics_lost"
+    MERGE_SPECIFICS_INVENTED = "merge.specifics_invented"
+    MERGE_BODY_EMPTY = "merge.body_empty"
+    MERGE_BODY_TOO_SHORT = "merge.body_too_short"
+    MERGE_BODY_TOO_LONG = "merge.body_too_long"
+    MERGE_BODY_STRANGE = "merge.body_strange"
+    MERGE_BODY_SECRET = "merge.body_secret"  # noqa: S105 - a reason code, not a password
+    MERGE_BODY_CONTROL_CHARACTERS = "merge.body_control_characters"
+    MERGE_BODY_ADDRESSES_JUDGE = "merge.body_addresses_judge"
 
     CONFLICTS_CONTRADICTION = "conflicts.contradiction"
     CONFLICTS_VALUE_MISMATCH = "conflicts.value_mismatch"
     CONFLICTS_TEXT_CHANGED = "conflicts.text_changed"
     CONFLICTS_SIDE_GONE = "conflicts.side_gone"
+
+    SUPERSEDE_DECLARED = "supersede.declared"
+    SUPERSEDE_SAME_TITLE = "supersede.same_title"
+
+    REFRESH_EXPIRED = "refresh.expired"
+    REFRESH_UNVALIDATED = "refresh.unvalidated"
 
     REVIEW_ADMITTED = "review.admitted"
     REVIEW_APPROVED = "review.approved"

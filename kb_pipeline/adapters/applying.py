@@ -200,7 +200,8 @@ def _write(
         cursor,
         "recommendations",
         asked.filter(pl.col("action_id").is_in(plan["action_id"].implode())).select(
-            "recommendation_id", "recommendation_type", "severity", "reason", "explanation", "value", "action_id",
+            "recommendation_id", "recommendation_type", "severity", "reason", "explanation", "suggested_body", "value",
+            "action_id",
             pl.concat_list("entry_id", "other_entry_id").list.drop_nulls().alias("entry_ids"),
             pl.concat_list("content_hash", "other_content_hash").list.drop_nulls().alias("content_hashes"),
             *stamp,

@@ -124,7 +124,8 @@ def read_verdicts(database: Database, corpus: str, judge_fingerprint: str) -> pl
     """Verdicts of a judge on pairs of the corpus's texts."""
     frame = database.read(
         "SELECT j.content_hash_l, j.content_hash_r, j.kind_l, j.kind_r, j.verdict, j.reason, j.judge, j.judge_confidence, "
-        "j.explanation, j.specifics_only_l::text AS specifics_only_l, j.specifics_only_r::text AS specifics_only_r "
+        "j.explanation, j.specifics_only_l::text AS specifics_only_l, j.specifics_only_r::text AS specifics_only_r, "
+        "j.superseded_side, j.suggested_body, j.body_fault "
         f"FROM judge_verdicts j WHERE j.judge_fingerprint = $2 AND j.content_hash_l IN ({_OF_CORPUS})",
         (corpus, judge_fingerprint),
     )
@@ -136,7 +137,7 @@ def with_specifics(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(
         pl.col("specifics_only_l", "specifics_only_r").cast(pl.String).str.json_decode(pl.List(pl.String)),
         pl.col("judge_confidence").cast(pl.Float64),
-        pl.col("explanation").cast(pl.String),
+        pl.col("explanation", "superseded_side", "suggested_body", "body_fault").cast(pl.String),
     )
 
 

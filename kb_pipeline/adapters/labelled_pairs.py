@@ -37,12 +37,11 @@ _UNDATED = datetime(2020, 1, 6, tzinfo=UTC)
 _RAW_SCHEMA: dict[str, Any] = (
     dict.fromkeys(("entry_id", "pair_id", "kind", "tenant", "repository", "module", "title", "body"), pl.String)
     | dict.fromkeys(("rationale", "alternatives", "steps", "content_hash", "review_state", "sensitivity"), pl.String)
-    | dict.fromkeys(
-        ("state", "state_reason", "merged_into", "conflict_state", "extra", "supersedes", "generated_from"), pl.String
-    )
+    | dict.fromkeys(("state", "state_reason", "merged_into", "conflict_state", "extra"), pl.String)
+    | dict.fromkeys(("supersedes", "generated_from", "invalidation_policy"), pl.String)
     | dict.fromkeys(("pinned", "keep_distinct"), pl.Boolean)
     | dict.fromkeys(("attempts", "successes", "retrievals", "evidence_count"), pl.Int64)
-    | dict.fromkeys(("created_at", "updated_at", "last_validated_at", "first_effective_at"), schemas.Time)
+    | dict.fromkeys(("created_at", "updated_at", "expires_at", "last_validated_at", "first_effective_at"), schemas.Time)
     | dict.fromkeys(("state_changed_at", "last_matched_at", "last_retrieved_at"), schemas.Time)
     | {"confidence": pl.Float64}
 )

@@ -51,12 +51,14 @@ def read_pairs(database: Database, corpus: str, week: date) -> pl.DataFrame:
     frame = database.read(
         """
         SELECT entry_id_l, entry_id_r, similarity, band, verdict, reason, judge,
-               specifics_only_l::text AS specifics_only_l, specifics_only_r::text AS specifics_only_r
+               specifics_only_l::text AS specifics_only_l, specifics_only_r::text AS specifics_only_r,
+               superseded_id
         FROM report_pairs WHERE corpus = $1 AND week = $2
         ORDER BY entry_id_l COLLATE "C", entry_id_r COLLATE "C"
         """,
         (corpus, week),
     )
     return frame.with_columns(
-        pl.col("specifics_only_l", "specifics_only_r").cast(pl.String).str.json_decode(pl.List(pl.String))
+        pl.col("specifics_only_l", "specifics_only_r").cast(pl.String).str.json_decode(pl.List(pl.String)),
+        pl.col("superseded_id").cast(pl.String),
     )

@@ -19,6 +19,12 @@ from kb_pipeline.adapters.runs import Run
 from kb_pipeline.text.normalise import entry_text, entry_title
 
 _TEXT_LISTS = ("alternatives", "steps")
+_VALIDATE_DAYS = (
+    r'(?i)"(?:re)?validate_?(?:after|every)_?days"\s*:\s*([1-9]\d{0,4})\b',
+    r"(?i)\b(?:re)?validate[_ -]?(?:after|every)[_ -]([1-9]\d{0,4})[_ -]days?\b",
+)
+"""Ways in which an ``invalidation_policy`` (JSON) says how often the entry wants to be validated."""
+
 _ALL_RULES = ("admit", "refuse", "strengthen", "retire", "merge", "open_conflict", "close_conflict")
 """What a run leaves alone in an entry that a person has changed after the end of the week."""
 
@@ -58,7 +64,7 @@ def load_entries(
         f"""
         SELECT s.entry_id, s.kind, s.tenant, s.repository, s.module, s.title, s.body, s.rationale,
                s.alternatives::text AS alternatives, s.steps::text AS steps, s.content_hash, s.confidence, s.pinned,
-               s.keep_distinct, s.review_state, s.sensitivity, s.created_at, s.updated_at, s.last_validated_at,
+               s.keep_distinct, s.review_state, s.sensitivity, s.created_at, s.updated_at, s.expires_at, s.last_validated_at,
                s.first_effective_at, s.state, s.state_reason, s.state_changed_at, s.merged_into, s.conflict_state,
                s.attempts, s.successes, s.retrievals, s.last_matched_at, s.last_retrieved_at,
                s.evidence_count::bigint, s.supersedes::text AS supersedes, s.generated_from::text AS generated_from,
@@ -217,7 +223,7 @@ def load_queue(
         f"""
         SELECT DISTINCT ON (r.recommendation_id) r.recommendation_id, r.recommendation_type, r.severity,
                r.entry_ids::text AS entry_ids, r.content_hashes::text AS content_hashes, r.reason, r.explanation,
-               r.value, r.effective_at AS since
+               r.suggested_body, r.value, r.effective_at AS since
         FROM recommendations r
         WHERE r.corpus = $1 AND r.effective_at < '{run.as_of.isoformat()}' AND r.change_id <= {run.snapshot_change_id}
           AND NOT EXISTS (SELECT 1 FROM event_voids x WHERE x.corpus = r.corpus AND x.action_id = r.action_id
@@ -280,7 +286,11 @@ def _with_text(raw: pl.DataFrame) -> pl.DataFrame:
     return raw.with_columns(
         pl.Series("text", texts, dtype=pl.String),
         pl.Series("title", titles, dtype=pl.String),
+        (pl.col("title").cast(pl.String).fill_null("").str.strip_chars() != "").alias("has_title"),
         (pl.col("rationale").cast(pl.String).fill_null("").str.strip_chars() != "").alias("has_rationale"),
+        pl.coalesce(pl.col("invalidation_policy").cast(pl.String).str.extract(way) for way in _VALIDATE_DAYS)
+        .cast(pl.Float64)
+        .alias("validate_days"),
         pl.Series("step_count", [len(steps or ()) for steps in lists["steps"]], dtype=pl.Int64),
         *(
             pl.col(name).cast(pl.String).str.json_decode(pl.List(pl.String)).fill_null([]).list.drop_nulls()

@@ -11,6 +11,9 @@ import polars as pl
 from kb_pipeline.adapters.caches import with_specifics
 from kb_pipeline.adapters.database import Database, copy_in
 
+_OF_ANSWERS = ("superseded_side", "suggested_body", "body_fault")
+"""What only an answer has: null here."""
+
 _COLUMNS = (
     "content_hash_l", "content_hash_r", "kind_l", "kind_r", "verdict", "reason", "judge", "judge_confidence", "explanation",
 )  # fmt: skip
@@ -20,7 +23,7 @@ def write_unanswered(database: Database, run_id: str, frame: pl.DataFrame) -> No
     """Keeps the replies of a run that are no verdicts (columns as ``read_unanswered`` gives them), in place of earlier ones."""
     with database.transaction() as cursor:
         cursor.execute("DELETE FROM unanswered_pairs WHERE run_id = %s", (run_id,))
-        copy_in(cursor, "unanswered_pairs", frame.with_columns(pl.lit(run_id).alias("run_id")))
+        copy_in(cursor, "unanswered_pairs", frame.drop(_OF_ANSWERS).with_columns(pl.lit(run_id).alias("run_id")))
 
 
 def read_unanswered(database: Database, run_id: str) -> pl.DataFrame:
@@ -28,7 +31,8 @@ def read_unanswered(database: Database, run_id: str) -> pl.DataFrame:
     return with_specifics(
         database.read(
             f"SELECT {', '.join(_COLUMNS)}, specifics_only_l::text AS specifics_only_l, "
-            "specifics_only_r::text AS specifics_only_r FROM unanswered_pairs WHERE run_id = $1",
+            f"specifics_only_r::text AS specifics_only_r, {', '.join(f'NULL::text AS {name}' for name in _OF_ANSWERS)} "
+            "FROM unanswered_pairs WHERE run_id = $1",
             (run_id,),
         )
     )

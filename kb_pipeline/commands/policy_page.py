@@ -29,6 +29,8 @@ FLOW: tuple[tuple[str, str, str], ...] = (
     ("judge", "judge_verdicts", "judge"),
     ("merge", "merge_plan", "merge"),
     ("conflicts", "conflict_records", "judge"),
+    ("supersede", "curation_plan", "supersede"),
+    ("refresh", "curation_plan", "refresh, retire"),
     ("apply", "curation_plan, applied_actions", "apply, checks"),
     ("report", "health_report", "report"),
 )
@@ -224,8 +226,10 @@ def _report_tables() -> str:
 
     text = "".join(path.read_text(encoding="utf-8") for path in sorted((sql_root() / "migrations").glob("*.sql")))
     rows = []
+    added = re.findall(r"^ALTER TABLE (report_\w+) ADD COLUMN (\w+)", text, re.MULTILINE)
     for name, body in re.findall(r"CREATE TABLE (report_\w+) \((.*?)\n\);", text, re.DOTALL):
         columns = re.findall(r"^ {4}([a-z]\w*) +[a-z]", body, re.MULTILINE)
+        columns += [column for table, column in added if table == name]
         rows.append((_code(name), ", ".join(columns)))
     return _table(("table", "columns"), rows)
 

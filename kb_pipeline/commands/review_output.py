@@ -8,10 +8,10 @@ from __future__ import annotations
 from datetime import datetime
 
 from kb_pipeline.defs.review_desk import Item
-from kb_pipeline.defs.review_values import age_days, marked_sides
+from kb_pipeline.defs.review_values import age_days, ground, marked_sides, spoken, suggestion_pieces
 from kb_pipeline.stages.report_diff import Piece, shortened
-from kb_pipeline.stages.report_words import QUESTIONS, reason_words
-from kb_pipeline.stages.review_words import CHECKS, possible_answers, subject_words
+from kb_pipeline.stages.report_words import QUESTIONS
+from kb_pipeline.stages.review_words import CHECKS, possible_answers, role_words, subject_words
 from kb_pipeline.text.characters import printable
 from kb_pipeline.vocabulary import ApprovalCheck, RecommendationType
 
@@ -21,11 +21,11 @@ _NAMES = "AB"
 
 def item_lines(item: Item, *, now: datetime, admit_to: str) -> list[str]:
     """A question in a list, as lines."""
-    answers = possible_answers(item.question, admit_to=admit_to)
+    answers = possible_answers(item.question, admit_to=admit_to, suggested_body=item.shown_suggestion)
     accepts = [(typed, words) for typed, words in answers.items() if typed.startswith("accept")]
-    lines = [_head(item, now), *_titles(item), f"    {printable(reason_words(item.question.reason))}"]
-    if len(accepts) == 1:
-        lines.append(f"    accept: {printable('; '.join(accepts[0][1]))}")
+    lines = [_head(item, now), *_titles(item), f"    {printable(ground(item))}"]
+    if item.question.recommendation_type is not RecommendationType.CONFLICT:
+        lines += [f"    {typed}: {printable('; '.join(words))}" for typed, words in accepts]
     else:
         lines.append(f"    accept --resolution {'|'.join(typed.split()[-1] for typed, _ in accepts)}")
     return lines
@@ -37,20 +37,23 @@ def show_lines(
     """A question with its texts and the effect of each answer, as lines."""
     question = item.question
     asked = QUESTIONS[question.recommendation_type or RecommendationType.FLAG]
-    lines = [_head(item, now), f"  {asked} {printable(reason_words(question.reason))}"]
-    if item.explanation and not item.is_withheld:
+    lines = [_head(item, now), f"  {asked} {printable(ground(item))}"]
+    if (sentence := spoken(item)) is not None:
         said = f"{item.judge} says: " if item.judge else ""
-        lines.append(f"  {printable(said + item.explanation)}")
-    for name, one, pieces in zip(_NAMES, question.subjects, marked_sides(item), strict=False):
-        lines += ["", f"{name}  {one.entry_id}  ({subject_words(one)})", f"   {printable(one.title)}"]
+        lines.append(f"  {printable(said + sentence)}")
+    sides = zip(_NAMES, question.subjects, role_words(question), marked_sides(item), strict=False)
+    for name, one, role, pieces in sides:
+        words = subject_words(one) + (f"; {role}" if role else "")
+        lines += ["", f"{name}  {one.entry_id}  ({words})", f"   {printable(one.title)}"]
         text = (one.notice or one.text) if pieces is None else "".join(map(_marked, pieces))
         lines += [f"   | {line}" for line in printable(text).splitlines()]
-    if item.suggested_body and not item.is_withheld:
-        lines += ["", "Suggested text (accept --suggested)"]
-        lines += [f"   | {line}" for line in printable(item.suggested_body).splitlines()]
+    if (suggested := suggestion_pieces(item)) is not None:
+        lines += ["", "Suggested text for both (accept --suggested), [[new]] to the entry that would stay"]
+        lines += [f"   | {line}" for line in printable("".join(map(_marked, suggested))).splitlines()]
     lines += ["", "Answers"]
-    for typed, words in possible_answers(question, admit_to=admit_to).items():
-        lines.append(f"  {printable(typed):<24} {printable('; '.join(words))}")
+    answers = possible_answers(question, admit_to=admit_to, suggested_body=item.shown_suggestion)
+    for typed, effects in answers.items():
+        lines.append(f"  {printable(typed):<24} {printable('; '.join(effects))}")
     if len(question.subjects) == 1:
         lines += ["", "Checks of an approval"]
         marks = {True: "holds", False: "not seen to hold: look and tick it", None: "look and tick it"}

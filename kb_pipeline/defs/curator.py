@@ -41,7 +41,7 @@ from kb_pipeline.defs.publish import recommendation_ids
 from kb_pipeline.defs.resources import KnowledgeBase
 from kb_pipeline.defs.window import WindowFindings, read_window
 from kb_pipeline.policy.model import JudgePolicy, Policy
-from kb_pipeline.stages import checks, conflicts, flags
+from kb_pipeline.stages import checks, conflicts, flags, refresh, supersede
 from kb_pipeline.stages import judge as script
 from kb_pipeline.stages.dedup import find_duplicates
 from kb_pipeline.stages.dedup_words import limit_questions, strongest_first
@@ -49,6 +49,7 @@ from kb_pipeline.stages.distinctiveness import score_distinctiveness
 from kb_pipeline.stages.gates import NEAREST_SCHEMA, judge_gates
 from kb_pipeline.stages.judge_frames import CACHE_KEY, REPLY_SCHEMA, open_for_network, verdict_frame, with_texts
 from kb_pipeline.stages.merge import plan_merges
+from kb_pipeline.stages.merge_bodies import checked_bodies
 from kb_pipeline.stages.plan import PlanIdentity, build_plan
 from kb_pipeline.stages.queue import still_waiting
 from kb_pipeline.stages.retire import decide_retirement
@@ -169,6 +170,7 @@ def _judged(
         pl.when(in_window).then("state").otherwise(pl.lit(State.ARCHIVED.value)).alias("state")
     )
     verdicts = limit_questions(verdicts, of_window, policy.dedup)
+    verdicts = checked_bodies(entries, verdicts, policy.merge, max_body_chars=policy.load.max_body_chars)
     add_counts(
         database,
         run.run_id,
@@ -237,6 +239,10 @@ def _planned(
         found = flags.add_gates(found, entries, gates)
     unasked = flags.open_flags(found, entries, queue).filter(in_window)
     unasked = unasked.filter(~pl.Series(flag_questions(unasked, entries), dtype=pl.String).is_in(answered))
+    replaced = supersede.find_replaced(entries, policy.supersede)
+    outdated = refresh.unasked(
+        refresh.find_outdated(entries, retirement, policy.refresh, policy.retire, as_of=run.as_of), queue
+    )
     found_conflicts = conflicts.record_conflicts(entries, judged.verdicts)
     plan = build_plan(
         PlanIdentity(run.corpus, run.week, run.as_of, run.policy_fingerprint, run.epoch),
@@ -247,7 +253,13 @@ def _planned(
         plan_merges(entries, judged.verdicts, policy.merge),
         found_conflicts,
         flags=unasked,
-        max_new_flags=policy.flags.max_new_per_run,
+        replaced=replaced.filter(in_window | pl.col("superseded_by").is_in(window.implode())),
+        outdated=outdated.filter(in_window),
+        max_new={
+            "flags": policy.flags.max_new_per_run,
+            "supersede": policy.supersede.max_new_per_run,
+            "refresh": policy.refresh.max_new_per_run,
+        },
         queue=queue,
         open_conflicts=set(is_open["conflict_id"]),
         conflicts_over=partial(conflicts.conflicts_over, is_open, entries),

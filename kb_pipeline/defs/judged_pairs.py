@@ -21,6 +21,7 @@ from kb_pipeline import schemas
 from kb_pipeline.adapters.judges import Judge, choose_judge
 from kb_pipeline.adapters.judges.rule import RuleJudge
 from kb_pipeline.adapters.labelled_pairs import LabelledPairs, read_labelled_pairs
+from kb_pipeline.adapters.secrets import find_secrets
 from kb_pipeline.adapters.text_features import compute_features, with_features
 from kb_pipeline.allpairs.candidates import owner_similarities
 from kb_pipeline.gold import gold_pairs
@@ -39,8 +40,10 @@ from kb_pipeline.stages.judge_frames import (
     unanswered,
     verdict_frame,
     with_texts,
+    without_secrets,
 )
 from kb_pipeline.stages.merge import plan_merges
+from kb_pipeline.stages.merge_bodies import checked_bodies
 from kb_pipeline.stages.plan import PlanIdentity, build_plan
 from kb_pipeline.vocabulary import Band, Mode
 
@@ -118,7 +121,7 @@ def decide_pairs(
             pl.lit(None, pl.Float64).alias("similarity"),
             pl.when(is_exact).then("band").otherwise(pl.lit(Band.LEXICAL.value)).alias("band"),
         )
-    verdicts, failed = _judged(_all_pairs(labelled, candidates, found), candidates, entries, judge)
+    verdicts, failed = _judged(_all_pairs(labelled, candidates, found), candidates, entries, judge, policy)
     if found is not None:
         # Labelled pairs are no corpus: what they ask is limited by its worth, not by its number.
         unlimited = policy.dedup.model_copy(update={"max_word_questions": labelled.pairs.height})
@@ -200,7 +203,7 @@ def _all_pairs(labelled: LabelledPairs, candidates: pl.DataFrame, found: PairVec
 
 
 def _judged(
-    pairs: pl.DataFrame, candidates: pl.DataFrame, entries: pl.DataFrame, judge: PairJudge
+    pairs: pl.DataFrame, candidates: pl.DataFrame, entries: pl.DataFrame, judge: PairJudge, policy: Policy
 ) -> tuple[pl.DataFrame, int]:
     """VERDICTS of all pairs, as judge_verdicts gives them, and how many candidates the judge failed on."""
     texts = with_texts(pairs, entries)
@@ -209,7 +212,9 @@ def _judged(
     if judge.judges_open_pairs:
         asked = texts.join(candidates, on=_KEYS, how="semi", maintain_order="left")
         network, _ = _replies(judge, open_for_network(asked, rule))
-    verdicts = verdict_frame(texts, rule, network, fresh)
+    verdicts = checked_bodies(
+        entries, verdict_frame(texts, rule, network, fresh), policy.merge, max_body_chars=policy.load.max_body_chars
+    )
     return verdicts, int(verdicts["failed"].sum())
 
 
@@ -217,7 +222,8 @@ def _replies(judge: PairJudge, texts: pl.DataFrame) -> tuple[pl.DataFrame, pl.Da
     """REPLY_SCHEMA and failed, each pair of texts once, and the pairs that were asked."""
     todo = unanswered(texts, pl.DataFrame(schema=REPLY_SCHEMA))
     asked = requests(todo)
-    return reply_frame(asked, list(judge.decide(asked))).drop("cacheable", "model"), todo
+    replies = without_secrets(reply_frame(asked, list(judge.decide(asked))), find_secrets)
+    return replies.drop("cacheable", "model"), todo
 
 
 def _plan(entries: pl.DataFrame, verdicts: pl.DataFrame, policy: Policy) -> pl.DataFrame:
@@ -231,7 +237,9 @@ def _plan(entries: pl.DataFrame, verdicts: pl.DataFrame, policy: Policy) -> pl.D
         plan_merges(entries, verdicts, policy.merge),
         record_conflicts(entries, verdicts),
         flags=schemas.FLAGS.empty(),
-        max_new_flags=0,
+        replaced=schemas.REPLACED.empty(),
+        outdated=schemas.OUTDATED.empty(),
+        max_new={},
         queue=schemas.QUEUE.empty(),
         open_conflicts=set(),
         conflicts_over=partial(conflicts_over, schemas.CONFLICTS.empty(), entries),

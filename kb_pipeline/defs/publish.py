@@ -149,6 +149,9 @@ def not_looked_at(counts: dict[str, Any]) -> dict[str, int]:
         "active entries without anything to encode": int(counts.get("without_vectors") or 0),
         "pairs over dedup.max_pairs": int(counts.get("pairs_over_limit") or 0),
         "flagged entries over flags.max_new_per_run, asked about later": int(counts.get("flags_left") or 0),
+        "questions over supersede.max_new_per_run or refresh.max_new_per_run, asked later": int(
+            counts.get("renewals_left") or 0
+        ),
         "entries marked keep_distinct (never duplicate candidates)": int(counts.get("shielded") or 0),
     }
 

@@ -73,6 +73,11 @@ class Item:
         """Whether one of the texts must not be shown."""
         return any(subject.notice for subject in self.question.subjects)
 
+    @property
+    def shown_suggestion(self) -> str | None:
+        """The suggested body, where both texts may be shown: nobody accepts what they cannot see."""
+        return None if self.is_withheld else self.suggested_body
+
 
 @dataclass(frozen=True)
 class Waiting:
@@ -222,9 +227,12 @@ def answer(
             item = find_item(database, corpus, policy, target)
             question = item.question
             if use_suggested:
-                if item.suggested_body is None:
-                    raise ReviewError(f"question {question.recommendation_id} has no suggested body")
-                given = Answer(given.action, given.entry_id, given.resolution, item.suggested_body, given.confirmed)
+                if item.shown_suggestion is None:
+                    raise ReviewError(
+                        f"question {question.recommendation_id} suggests no text for both; accept it without one, or with "
+                        "your own (--body FILE)"
+                    )
+                given = Answer(given.action, given.entry_id, given.resolution, item.shown_suggestion, given.confirmed)
         else:
             question = _unasked(database, corpus, policy, target, shown_hash)
         effects = decide(question, given, admit_to=policy.gates.admit_to)

@@ -14,10 +14,11 @@ import polars as pl
 
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.judges.window_reader import window_reader
+from kb_pipeline.adapters.secrets import find_secrets
 from kb_pipeline.adapters.window_cache import keep, known_findings, known_reads
 from kb_pipeline.policy.model import Policy
 from kb_pipeline.stages import window as script
-from kb_pipeline.stages.window_findings import finding_frames, named_issues, named_pairs
+from kb_pipeline.stages.window_findings import finding_frames, named_issues, named_pairs, without_secrets
 from kb_pipeline.stages.window_readings import plan_readings, texts_read
 from kb_pipeline.vocabulary import ReasonCode
 
@@ -82,7 +83,8 @@ def read_window(
             failed += 1
             log(f"a reading of {len(reading.texts)} recent entries came to nothing: {reply.failure}, {reply.detail}")
             continue
-        keep(database, corpus, reader.fingerprint, texts_read([reading]), *finding_frames([(reading, reply)]))
+        found = without_secrets(*finding_frames([(reading, reply)]), find_secrets)
+        keep(database, corpus, reader.fingerprint, texts_read([reading]), *found)
     duplicates, issues = known_findings(database, corpus, reader.fingerprint)
     return WindowFindings(
         pairs=_around(named_pairs(entries, duplicates, min_confidence=policy.curator.min_confidence), window),

@@ -123,6 +123,30 @@ class FlagsPolicy(Section):
     ]
 
 
+class SupersedePolicy(Section):
+    """When a person is asked whether one entry takes the place of another (P2)."""
+
+    find_declared: Annotated[bool, Field(description="an entry names another one of its scope in `supersedes`")]
+    find_same_title: Annotated[
+        bool, Field(description="two entries of one title, of which the later says that it replaces what was before")
+    ]
+    max_new_per_run: Annotated[Count, Field(description="new questions of this kind in a run, the best first")]
+
+
+class RefreshPolicy(Section):
+    """When a person is asked whether an entry still holds (P4, M12)."""
+
+    find_expired: Annotated[bool, Field(description="M12: its `expires_at` has passed")]
+    validate_days_by_kind: Annotated[
+        dict[Kind, Days],
+        Field(
+            description="M12: an entry of this kind is asked about when nobody found it to hold for so many days; the "
+            "clock starts with its creation"
+        ),
+    ]
+    max_new_per_run: Annotated[Count, Field(description="new questions of this kind in a run, the best first")]
+
+
 @dataclass(frozen=True)
 class Thresholds:
     """The similarities in force for a model (K16): its calibration record, where policy does not say otherwise."""
@@ -255,9 +279,21 @@ WinnerKey = Literal["pinned", "approved", "confidence", "usage", "older", "small
 
 
 class MergePolicy(Section):
-    """Which entry of a pair stays (K10)."""
+    """Which entry of a pair stays (K10), and which text for both a judge may suggest (X1)."""
 
-    winner_order: Annotated[tuple[WinnerKey, ...], Field(description="compared in this order; ends in smaller_id")]
+    winner_order: Annotated[tuple[WinnerKey, ...], Field(description="K10: compared in this order; ends in smaller_id")]
+    min_body_share: Annotated[
+        Share, Field(description="X1: a suggested text shorter than this share of the shorter of the two is refused")
+    ]
+    max_body_share: Annotated[
+        float,
+        Field(
+            gt=0, le=2, description="X1: so is one longer than this share of the two together, or load.max_body_chars"
+        ),
+    ]
+    max_new_word_share: Annotated[
+        Share, Field(description="X1: so is one of whose words more than this share stands in neither of the two")
+    ]
 
     @model_validator(mode="after")
     def _is_total(self) -> MergePolicy:
@@ -346,6 +382,8 @@ class Policy(Section):
     score: ScorePolicy
     retire: RetirePolicy
     flags: FlagsPolicy
+    supersede: SupersedePolicy
+    refresh: RefreshPolicy
     dedup: DedupPolicy
     judge: JudgePolicy
     merge: MergePolicy

@@ -19,6 +19,9 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+PAIR_PROMPT = "pair-3"
+"""The wording in force for pairs of entries."""
+
 _PARTS = re.compile(r"^# (\w+)[ \t]*$", re.MULTILINE)
 _NAME = re.compile(r"[a-z]+-\d+")
 

@@ -64,9 +64,8 @@ def planned_actions(pairs: pl.DataFrame, plan: pl.DataFrame) -> pl.DataFrame:
         pairs: columns entry_id_l and entry_id_r, at least.
         plan: PLAN of a run over the entries of these pairs.
     """
-    asks_merge = (pl.col("action") == ActionType.RECOMMEND) & (
-        pl.col("recommendation_type") == RecommendationType.MERGE
-    )
+    asked_as = [RecommendationType.MERGE.value, RecommendationType.SUPERSEDE.value]
+    asks = (pl.col("action") == ActionType.RECOMMEND) & pl.col("recommendation_type").is_in(asked_as)
     named = plan.filter(pl.col("other_entry_id").is_not_null()).select(
         pl.min_horizontal("entry_id", "other_entry_id").alias("entry_id_l"),
         pl.max_horizontal("entry_id", "other_entry_id").alias("entry_id_r"),
@@ -74,7 +73,7 @@ def planned_actions(pairs: pl.DataFrame, plan: pl.DataFrame) -> pl.DataFrame:
         .then(pl.lit(PairAction.CONFLICT.value))
         .when(pl.col("action") == ActionType.MERGE)
         .then(pl.lit(PairAction.MERGE.value))
-        .when(asks_merge)
+        .when(asks)
         .then(pl.lit(PairAction.QUEUE.value))
         .alias("action"),
         pl.col("reason").alias("plan_reason"),
@@ -110,7 +109,11 @@ def tally(decided: pl.DataFrame) -> dict[str, dict[str, Any]]:
 def _counts(part: pl.DataFrame) -> dict[str, int]:
     is_duplicate = pl.col("label") == PairLabel.MERGE
     is_conflict = pl.col("label") == PairLabel.CONFLICT
-    merged, queued = pl.col("action") == PairAction.MERGE, pl.col("action") == PairAction.QUEUE
+    is_old = pl.col("label") == PairLabel.SUPERSEDES
+    merged, asked = pl.col("action") == PairAction.MERGE, pl.col("action") == PairAction.QUEUE
+    # Whether one replaces the other is no question about a duplicate.
+    asked_old = asked & (pl.col("verdict") == PairLabel.SUPERSEDES)
+    queued = asked & ~asked_old
     opened = pl.col("action") == PairAction.CONFLICT
     said = pl.col("verdict") == PairLabel.CONFLICT
     is_subset = pl.col("label") == PairLabel.SUBSET
@@ -119,6 +122,7 @@ def _counts(part: pl.DataFrame) -> dict[str, int]:
         | (is_conflict & opened)
         | (pl.col("label").is_in(list(KEPT_APART)) & (pl.col("action") == PairAction.KEEP))
         | (is_subset & queued)
+        | (is_old & asked_old)
     )
     counted = {
         "pairs": pl.lit(True),
@@ -133,6 +137,9 @@ def _counts(part: pl.DataFrame) -> dict[str, int]:
         "queued": queued,
         "duplicates_queued": queued & is_duplicate,
         "duplicates_found": (queued | merged) & is_duplicate,
+        "supersessions": is_old,
+        "supersessions_asked": asked_old,
+        "right_supersessions_asked": asked_old & is_old,
         "conflicts": opened,
         "right_conflicts": opened & is_conflict,
         "conflict_verdicts": said,

@@ -6,7 +6,7 @@ what the rule leaves open, and never sees a text that holds a secret, is restric
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import polars as pl
 
@@ -28,6 +28,9 @@ REPLY_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "explanation": pl.String,
     "specifics_only_l": pl.List(pl.String),
     "specifics_only_r": pl.List(pl.String),
+    "superseded_side": pl.String,
+    "suggested_body": pl.String,
+    "body_fault": pl.String,
 }
 """A reply about two texts: what the verdict cache holds, in its order."""
 
@@ -115,12 +118,33 @@ def reply_frame(
                 "explanation": reply.explanation,
                 "specifics_only_l": only_l,
                 "specifics_only_r": only_r,
+                "superseded_side": reply.superseded_side,
+                "suggested_body": reply.suggested_body,
+                "body_fault": None if reply.body_fault is None else reply.body_fault.value,
                 "failed": reply.failed,
                 "cacheable": reply.cacheable,
                 "model": reply.model,
             }
         )
     return pl.DataFrame(rows, schema=REPLY_SCHEMA | {"failed": pl.Boolean, "cacheable": pl.Boolean, "model": pl.String})
+
+
+def without_secrets(replies: pl.DataFrame, kinds_of: Callable[[list[str]], Sequence[Sequence[str]]]) -> pl.DataFrame:
+    """Replies without the suggested bodies that seem to hold a secret: same rows, same order.
+
+    A model may make one up, or copy what no detector saw in the entries: it goes no further, into no cache either.
+
+    Args:
+        replies: columns of REPLY_SCHEMA, at least.
+        kinds_of: kinds of secret found in each of these texts.
+    """
+    bodies = replies["suggested_body"].drop_nulls().unique(maintain_order=True).to_list()
+    told = [body for body, kinds in zip(bodies, kinds_of(bodies) if bodies else [], strict=True) if kinds]
+    is_told = pl.col("suggested_body").is_in(told).fill_null(False)
+    return replies.with_columns(
+        pl.when(is_told).then(None).otherwise("suggested_body").alias("suggested_body"),
+        pl.when(is_told).then(pl.lit(ReasonCode.MERGE_BODY_SECRET.value)).otherwise("body_fault").alias("body_fault"),
+    )
 
 
 def open_for_network(pairs: pl.DataFrame, rule_replies: pl.DataFrame) -> pl.DataFrame:
@@ -140,6 +164,8 @@ def verdict_frame(
     pairs: pl.DataFrame, rule_replies: pl.DataFrame, network_replies: pl.DataFrame, fresh: pl.DataFrame
 ) -> pl.DataFrame:
     """VERDICTS: same rows, same order as ``pairs``. A network reply stands over the rule's.
+
+    Suggested bodies are as the judge gave them; ``merge_bodies.checked_bodies`` says which of them may be suggested.
 
     Args:
         pairs: PAIRS with texts, see ``with_texts``.

@@ -2,7 +2,8 @@
 
 A cluster merges only if every pair in it is a duplicate, not just neighbours: equal texts are one node, and two nodes
 join only when all pairs between their clusters have the verdict MERGE and agreeing specifics. The winner is the first
-by ``winner_order``, a total order. All others of the cluster go into it.
+by ``winner_order``, a total order. All others of the cluster go into it, and the winner keeps its own text: a text that a
+judge suggests for both goes along with questions alone (merge_bodies), and where it was refused a person decides.
 """
 
 from __future__ import annotations
@@ -54,7 +55,8 @@ def plan_merges(entries: pl.DataFrame, verdicts: pl.DataFrame, policy: MergePoli
         rows.append(_row(pair, loser, winner, "review", reason))
 
     for pair in wanted.filter(~agreeing).iter_rows(named=True):
-        review(pair, ReasonCode.MERGE_SPECIFICS_DIFFER)
+        fault = pair["body_fault"]
+        review(pair, ReasonCode(str(fault)) if fault else ReasonCode.MERGE_SPECIFICS_DIFFER)
 
     # Only pairs that a judge wants merged are walked here: few, and never the corpus.
     sound: dict[tuple[str, str], dict[str, object]] = {}
@@ -72,6 +74,9 @@ def plan_merges(entries: pl.DataFrame, verdicts: pl.DataFrame, policy: MergePoli
             review(pair, ReasonCode.MERGE_SENSITIVITY_DIFFERS)
         elif pair["band"] != Band.EXACT and ids & products:
             review(pair, ReasonCode.MERGE_PRODUCT)
+        elif pair["body_fault"] is not None:
+            # Whoever writes one text for both and gets it wrong has not understood that they say the same.
+            review(pair, ReasonCode(str(pair["body_fault"])))
         else:
             sound[pair["entry_id_l"], pair["entry_id_r"]] = pair
 
@@ -162,4 +167,8 @@ def _row(pair: dict[str, object], loser: str, winner: str, decision: str, reason
         "reason": reason.value,
         "merge_decision": decision,
         "explanation": pair["explanation"],
+        # In a cluster the ground may be another pair, and its text is none for these two.
+        "suggested_body": pair["suggested_body"]
+        if {pair["entry_id_l"], pair["entry_id_r"]} == {loser, winner}
+        else None,
     }

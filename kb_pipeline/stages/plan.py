@@ -9,7 +9,8 @@ person about the rest. In mode ``recommend`` nothing changes state: every change
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
@@ -44,9 +45,6 @@ _ASKED_AS = {
 _URGENCY = [Severity.LOW, Severity.MEDIUM, Severity.HIGH]
 _ISSUE_VALUES = {Severity.LOW: 0.3, Severity.MEDIUM: 0.5, Severity.HIGH: 0.7}
 """Order of what a model found wrong: that of flags by rule, without their share for use."""
-
-_BOUNDED = frozenset(reason for reason in ReasonCode if reason.startswith(("flags.", "gates.")))
-"""Reasons of flags of which a run asks a bounded number."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +82,9 @@ def build_plan(
     conflicts: pl.DataFrame,
     *,
     flags: pl.DataFrame,
-    max_new_flags: int,
+    replaced: pl.DataFrame,
+    outdated: pl.DataFrame,
+    max_new: Mapping[str, int],
     queue: pl.DataFrame,
     open_conflicts: set[str],
     conflicts_over: Callable[[list[str]], pl.DataFrame],
@@ -105,7 +105,10 @@ def build_plan(
         merges: MERGES.
         conflicts: CONFLICTS.
         flags: FLAGS that nobody was asked about yet, best first.
-        max_new_flags: so many of them are asked about; words to a judge always are.
+        replaced: REPLACED, the surest first.
+        outdated: OUTDATED that nobody was asked about yet, best first.
+        max_new: so many questions whose reason begins with this word are asked, ``flags`` for instance; a reason whose
+            word is not here is always asked.
         queue: QUEUE as it stood before the run: what waits already is not asked again.
         open_conflicts: ids of conflicts that are open already.
         conflicts_over: which of these are over (columns conflict_id, entry_id_l, entry_id_r, reason), given the ids of
@@ -128,7 +131,14 @@ def build_plan(
         *_from_secrets(entries),
     ]
     leaving = [row["entry_id"] for row in rows if row.get("to_state") and row["to_state"] not in LIVE_STATES]
-    rows += _with_issues(_from_flags(flags.filter(~pl.col("entry_id").is_in(leaving))), issues, leaving)
+    gone = pl.Series(leaving, dtype=pl.String).implode()
+    rows += _with_issues(_from_flags(flags.filter(~pl.col("entry_id").is_in(gone))), issues, leaving)
+    rows += _from_outdated(outdated.filter(~pl.col("entry_id").is_in(gone)))
+    # First, so that a pair of which one says that it replaces the other is asked about in that way and no other.
+    rows = [
+        *_from_replaced(replaced.filter(~pl.col("entry_id").is_in(gone) & ~pl.col("superseded_by").is_in(gone))),
+        *rows,
+    ]
     if mode is Mode.RECOMMEND:
         rows = [_asked(row) for row in rows]
     else:
@@ -144,7 +154,7 @@ def build_plan(
         .iter_rows(named=True)
     }
     waiting = {*queue["recommendation_id"], *answered}
-    planned, new_flags = [], 0
+    planned, new, replaces = [], Counter[str](), set[frozenset[str | None]]()
     for row in rows:
         own, other_id = facts[row["entry_id"]], row.get("other_entry_id")
         row["other_entry_id"] = other_id
@@ -152,14 +162,20 @@ def build_plan(
         row["other_content_hash"] = facts[other_id]["content_hash"] if other_id else None
         row["from_state"] = own["state"] if row.get("to_state") else None
         row["rule"] = rule_keys.get(row["reason"], str(row["reason"]).partition(".")[0])
+        if row["action"] != ActionType.RECOMMEND:
+            row["suggested_body"] = None  # no rule gives an entry a new text
         if row["action"] == ActionType.RECOMMEND:
-            asked = recommendation_id(row)
-            if asked in waiting:
+            asked, pair = recommendation_id(row), frozenset((row["entry_id"], other_id))
+            if row["recommendation_type"] == RecommendationType.SUPERSEDE and asked not in answered:
+                replaces.add(pair)
+            if asked in waiting or (row["recommendation_type"] == RecommendationType.MERGE and pair in replaces):
                 continue
-            if row["recommendation_type"] == RecommendationType.FLAG and row["reason"] in _BOUNDED:
-                if new_flags >= max_new_flags:
-                    continue
-                new_flags += 1
+            word = str(row["reason"]).partition(".")[0]
+            if row["recommendation_type"] == RecommendationType.FLAG and word == "gates":
+                word = "flags"
+            if word in max_new and new[word] >= max_new[word]:
+                continue
+            new[word] += 1
             # Two grounds for one question, a conflict opened and asked about for instance, are one question.
             waiting.add(asked)
         # A pair may have several conflicts: each is opened and ended by an action of its own.
@@ -170,7 +186,10 @@ def build_plan(
 
 
 def recommendation_id(row: dict[str, Any]) -> str:
-    """Id of what is asked: the same question about the same texts has the same id in every week."""
+    """Id of what is asked: the same question about the same texts has the same id in every week.
+
+    Where it has an ``occasion``, it is the same question on that occasion alone.
+    """
     texts = sorted(
         (entry, text)
         for entry, text in (
@@ -179,7 +198,8 @@ def recommendation_id(row: dict[str, Any]) -> str:
         )
         if entry
     )
-    joined = "\x1f".join([row["recommendation_type"], *(part for pair in texts for part in pair)])
+    occasion = [row["occasion"]] if row.get("occasion") else []
+    joined = "\x1f".join([row["recommendation_type"], *(part for pair in texts for part in pair), *occasion])
     return "rec_" + hashlib.sha256(joined.encode()).hexdigest()[:24]
 
 
@@ -234,8 +254,9 @@ def _from_retirement(retirement: pl.DataFrame, strengthened: set[str]) -> list[d
         row = {"entry_id": decided["entry_id"], "reason": reason, "explanation": "; ".join(decided["retire_reasons"])}
         if decided["retire_decision"] == "retire":
             rows.append(row | {"action": ActionType.RETIRE, "to_state": State.ARCHIVED})
-        elif decided["protected_because"] != ["kept_by_person"]:
-            # A person has answered this already when the only protection is that person's keep.
+        elif decided["protected_because"] != ["kept_by_person"] and reason != ReasonCode.RETIRE_STALE:
+            # A person has answered this already when the only protection is that person's keep. Whether what is merely
+            # unused still holds is asked elsewhere (refresh).
             spared = ", ".join(decided["protected_because"])
             rows.append(
                 row
@@ -256,6 +277,7 @@ def _from_merges(merges: pl.DataFrame) -> list[dict[str, Any]]:
             "judge": merge["judge"],
             "reason": merge["reason"],
             "explanation": merge["explanation"],
+            "suggested_body": merge["suggested_body"],
         }
         if merge["merge_decision"] == "merge":
             rows.append(row | {"action": ActionType.MERGE, "to_state": State.ARCHIVED})
@@ -297,24 +319,44 @@ def _closed(conflict: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_verdicts(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
-    """What the judge could not settle, as questions."""
+    """What the judge could not settle, and what it takes for out of date, as questions."""
     rows: list[dict[str, Any]] = []
-    for pair in verdicts.filter(pl.col("verdict") == Verdict.UNSURE).iter_rows(named=True):
+    for pair in verdicts.filter(pl.col("verdict").is_in([Verdict.UNSURE, Verdict.SUPERSEDES])).iter_rows(named=True):
+        said = {name: pair[name] for name in ("similarity", "verdict", "judge", "reason", "explanation")}
+        left, right = pair["entry_id_l"], pair["entry_id_r"]
+        if pair["verdict"] == Verdict.SUPERSEDES:
+            old, new = (left, right) if pair["superseded_side"] == "l" else (right, left)
+            rows.append(
+                said
+                | {"entry_id": old, "other_entry_id": new}
+                | _question(RecommendationType.SUPERSEDE, Severity.MEDIUM, pair["similarity"])
+            )
+            continue
         differs = bool(pair["specifics_only_l"] or pair["specifics_only_r"])
         value = (pair["similarity"] or 0.0) - (0.1 if differs else 0.0)
         rows.append(
-            {
-                "entry_id": pair["entry_id_l"],
-                "other_entry_id": pair["entry_id_r"],
-                "similarity": pair["similarity"],
-                "verdict": pair["verdict"],
-                "judge": pair["judge"],
-                "reason": pair["reason"],
-                "explanation": pair["explanation"],
-            }
+            said
+            | {"entry_id": left, "other_entry_id": right, "suggested_body": pair["suggested_body"]}
             | _question(RecommendationType.MERGE, Severity.LOW if differs else Severity.MEDIUM, value)
         )
     return rows
+
+
+def _from_replaced(replaced: pl.DataFrame) -> list[dict[str, Any]]:
+    """The old entry first, then the one that would stand for it."""
+    return [
+        {"entry_id": row["entry_id"], "other_entry_id": row["superseded_by"], "reason": row["reason"]}
+        | _question(RecommendationType.SUPERSEDE, Severity.MEDIUM, row["value"])
+        for row in replaced.iter_rows(named=True)
+    ]
+
+
+def _from_outdated(outdated: pl.DataFrame) -> list[dict[str, Any]]:
+    return [
+        {name: row[name] for name in ("entry_id", "reason", "explanation", "occasion")}
+        | _question(RecommendationType.REFRESH, Severity(row["severity"]), row["value"])
+        for row in outdated.iter_rows(named=True)
+    ]
 
 
 def _from_secrets(entries: pl.DataFrame) -> list[dict[str, Any]]:

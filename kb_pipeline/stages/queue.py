@@ -61,6 +61,7 @@ def queue_after(
         pl.concat_list("content_hash", "other_content_hash").list.drop_nulls().alias("content_hashes"),
         "reason",
         "explanation",
+        "suggested_body",
         "value",
         pl.lit(as_of).cast(schemas.Time).alias("since"),
     )

@@ -216,7 +216,7 @@ def _queue(week: WeekData, shut: Mapping[str, str]) -> Document:
                 "memories": row["entry_ids"],
                 "reason": row["reason"],
                 "explanation": _unless_withheld(row["explanation"], row["entry_ids"], shut),
-                "suggestedBody": None,
+                "suggestedBody": None if set(row["entry_ids"]) & shut.keys() else row["suggested_body"],
                 "since": _plain(row["since"]),
                 "ageDays": (week.header.as_of - row["since"]).days,
                 "value": _plain(row["value"]),

@@ -290,7 +290,8 @@ def _report(week: WeekData, texts: EntryTexts) -> Section:
 
 
 def _why(row: dict[str, Any]) -> str:
-    if row["recommendation_type"] == RecommendationType.FLAG and row["reason"] != ReasonCode.LOAD_SECRET:
+    kinds = (RecommendationType.FLAG, RecommendationType.REFRESH)
+    if row["recommendation_type"] in kinds and row["reason"] != ReasonCode.LOAD_SECRET:
         return ground_words(row["reason"], row["explanation"])
     return reason_words(row["reason"])
 

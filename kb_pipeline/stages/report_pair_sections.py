@@ -33,7 +33,7 @@ def pair_sections(week: WeekData, texts: EntryTexts) -> list[Section]:
     """The sections about pairs, in the order of the stages."""
     rows = pair_rows(week).with_row_index("rank")
     spoken = week.verdicts.select(
-        "entry_id_l", "entry_id_r", "judge_confidence", "explanation", "failed", "word_similarity"
+        "entry_id_l", "entry_id_r", "judge_confidence", "explanation", "failed", "word_similarity", "suggested_body"
     )
     pairs = rows.join(spoken, on=["entry_id_l", "entry_id_r"], how="left").sort("rank")
     return [
@@ -215,6 +215,10 @@ def _pair(row: dict[str, Any], texts: EntryTexts) -> Pair:
         facts.append(f"Judged by {row['judge']}, {row['judge_confidence']:.0%} sure.")
         if row["explanation"] and left not in texts.shut and right not in texts.shut:
             facts.append(f"“{row['explanation']}”")
+    if row.get("superseded_id") is not None:
+        facts.append(f"The {'left' if row['superseded_id'] == left else 'right'} one is out of date.")
+    if row.get("suggested_body") is not None:
+        facts.append("A text for both is suggested; the review queue shows it.")
     for side, only in (("left", row["specifics_only_l"]), ("right", row["specifics_only_r"])):
         if only:
             facts.append(shortened(f"Specific to the {side}: {', '.join(only)}.", 200))

@@ -57,6 +57,11 @@ def pair_rows(week: WeekData) -> pl.DataFrame:
             "judge",
             "specifics_only_l",
             "specifics_only_r",
+            pl.when(pl.col("superseded_side") == "l")
+            .then("entry_id_l")
+            .when(pl.col("superseded_side") == "r")
+            .then("entry_id_r")
+            .alias("superseded_id"),
         )
     )
 

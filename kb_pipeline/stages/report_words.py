@@ -63,9 +63,10 @@ REASONS: dict[str, str] = {
     ReasonCode.JUDGE_RESIDUE: "Numbers and names agree, but the wording differs; no rule can tell whether it matters.",
     ReasonCode.JUDGE_SAME_RULE: "The judge read both texts and found that they state the same rule.",
     ReasonCode.JUDGE_DISTINCT: "The judge read both texts and found that they say different things.",
+    ReasonCode.JUDGE_SUPERSEDES: "The judge read both texts and found that one was written to replace the other.",
     ReasonCode.JUDGE_LOW_CONFIDENCE: "The judge was not sure enough, so a person decides.",
     ReasonCode.JUDGE_ORDER_DISAGREES: (
-        "The judge called them the same in one order and not in the other, so a person decides."
+        "The judge said one thing in one order of the texts and another in the other order, so a person decides."
     ),
     ReasonCode.JUDGE_CANARY_FAILED: (
         "The judge was wrong about a pair whose answer is known, so what it would say here was set aside."
@@ -96,6 +97,37 @@ REASONS: dict[str, str] = {
         "One of the two has taken in another text before, so merging it once more is for a person to decide."
     ),
     ReasonCode.MERGE_SENSITIVITY_DIFFERS: "The two may not be seen by the same people, so a person decides.",
+    ReasonCode.MERGE_SPECIFICS_LOST: (
+        "The judge calls them the same, but its text for both loses a number, name or negation, so a person decides."
+    ),
+    ReasonCode.MERGE_SPECIFICS_INVENTED: (
+        "The judge calls them the same, but its text for both holds a number, name or negation of neither: a person decides."
+    ),
+    ReasonCode.MERGE_BODY_EMPTY: "The judge calls them the same, but its text for both is empty: a person decides.",
+    ReasonCode.MERGE_BODY_TOO_SHORT: (
+        "The judge calls them the same, but its text for both is much shorter than either, so a person decides."
+    ),
+    ReasonCode.MERGE_BODY_TOO_LONG: (
+        "The judge calls them the same, but its text for both is too long, and nothing is cut: a person decides."
+    ),
+    ReasonCode.MERGE_BODY_STRANGE: (
+        "The judge calls them the same, but its text for both is made of other words than theirs, so a person decides."
+    ),
+    ReasonCode.MERGE_BODY_SECRET: (
+        "The judge calls them the same, but its text for both seems to hold a secret and was dropped: a person decides."
+    ),
+    ReasonCode.MERGE_BODY_CONTROL_CHARACTERS: (
+        "The judge calls them the same, but its text for both holds control characters and was dropped: a person decides."
+    ),
+    ReasonCode.MERGE_BODY_ADDRESSES_JUDGE: (
+        "The judge calls them the same, but its text for both speaks to a judge or repeats its orders: a person decides."
+    ),
+    ReasonCode.SUPERSEDE_DECLARED: "The newer entry names the other one as replaced, and both are still in use.",
+    ReasonCode.SUPERSEDE_SAME_TITLE: "Both have one title, and the later text says that it replaces what was before.",
+    ReasonCode.REFRESH_EXPIRED: (
+        "Its own expiry date has passed, so it is not given out any more: a new date comes from its source."
+    ),
+    ReasonCode.REFRESH_UNVALIDATED: "Nobody has found it to hold for longer than its kind or its own policy allows.",
     ReasonCode.LOAD_ADDRESSES_JUDGE: "The text talks to a judge or model instead of stating knowledge.",
     ReasonCode.LOAD_SECRET: "The text seems to hold a secret: remove it, and change the secret.",
     ReasonCode.MERGE_KEPT_BY_PERSON: "A person took an earlier merge back, so the entry stays until its text changes.",

@@ -229,6 +229,8 @@ def _accept(question: Question, answer: Answer, admit_to: str) -> Effects:
             return _resolve(subjects, answer.resolution)
         case RecommendationType.SUPERSEDE:
             old, new = subjects
+            if new.state is State.CANDIDATE:
+                raise ReviewError(f"{new.entry_id} is a candidate and cannot replace another entry; let it in first")
             move = _move(old, State.SUPERSEDED, ReasonCode.REVIEW_SUPERSEDED)
             return Effects(moves=(replace(move, superseded_by=new.entry_id),))
         case RecommendationType.ARCHIVE:
@@ -237,7 +239,9 @@ def _accept(question: Question, answer: Answer, admit_to: str) -> Effects:
         case RecommendationType.ADMIT:
             return Effects(moves=(_move(subjects[0], State(admit_to), ReasonCode.REVIEW_ADMITTED),))
         case RecommendationType.REFRESH:
-            state = State.STALE if State.STALE in TRANSITIONS[subjects[0].state] else State.NEEDS_REVIEW
+            # What has run out by its own date is over; anything else may be out of date.
+            wanted = State.EXPIRED if question.reason == ReasonCode.REFRESH_EXPIRED else State.STALE
+            state = wanted if wanted in TRANSITIONS[subjects[0].state] else State.NEEDS_REVIEW
             return Effects(moves=(_move(subjects[0], state, ReasonCode.REVIEW_OUT_OF_DATE),))
         case _:
             # A flagged candidate is refused: it may not wait in a state that only admitted entries have.

@@ -11,6 +11,9 @@ import polars as pl
 from kb_pipeline import schemas
 from kb_pipeline.vocabulary import ReasonCode, Verdict
 
+_OF_THE_JUDGE = (
+    "judge_confidence", "explanation", "superseded_side", "suggested_body", "body_fault",
+)  # fmt: skip
 _PAIR = ("entry_id_l", "entry_id_r", "content_hash_l", "content_hash_r")
 
 
@@ -49,7 +52,7 @@ def answered_by_people(verdicts: pl.DataFrame, entries: pl.DataFrame, settled: p
             .otherwise("reason")
             .alias("reason"),
             pl.when(decided).then(pl.lit("person")).otherwise("judge").alias("judge"),
-            *(pl.when(decided).then(None).otherwise(name).alias(name) for name in ("judge_confidence", "explanation")),
+            *(pl.when(decided).then(None).otherwise(name).alias(name) for name in _OF_THE_JUDGE),
             (pl.col("failed") & ~decided).alias("failed"),
         )
     )

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kb_pipeline.errors import ReviewError
-from kb_pipeline.stages.review import ALLOWED, Answer, Effects, Question, Subject, decide
+from kb_pipeline.stages.review import ALLOWED, Answer, Effects, Question, Subject, decide, merge_sides
 from kb_pipeline.vocabulary import ApprovalCheck, ConflictState, RecommendationType, Resolution, ReviewAction, State
 
 CHECKS: dict[ApprovalCheck, str] = {
@@ -36,7 +36,7 @@ def effect_words(effects: Effects) -> list[str]:
             words.append(f"{move.entry_id} is superseded by {move.superseded_by}")
         else:
             words.append(f"{move.entry_id} goes from {move.from_state} to {move.to_state}")
-    words += [f"{entry.entry_id} gets a new text" for entry in effects.edits]
+    words += [f"{entry.entry_id} gets a new text, as a new version" for entry in effects.edits]
     words += [f"{entry} counts as approved while its text stays" for entry in effects.approved]
     words += [f"{entry} counts as validated" for entry in effects.validated if entry not in effects.approved]
     if effects.resolution is not None:
@@ -49,8 +49,14 @@ def effect_words(effects: Effects) -> list[str]:
     return words or ["nothing changes, and this is not asked again until a text changes"]
 
 
-def possible_answers(question: Question, *, admit_to: str) -> dict[str, list[str]]:
-    """Every answer that can be given without a new text, as it would be typed, and what it would do."""
+def possible_answers(question: Question, *, admit_to: str, suggested_body: str | None = None) -> dict[str, list[str]]:
+    """Every answer that can be given without a text of one's own, as it would be typed, and what it would do.
+
+    Args:
+        question: what is asked.
+        admit_to: state of a candidate that is let in.
+        suggested_body: the text for both that a judge suggests; None where there is none.
+    """
     found: dict[str, list[str]] = {}
     for action in ReviewAction:
         if action not in ALLOWED[question.recommendation_type]:
@@ -58,7 +64,7 @@ def possible_answers(question: Question, *, admit_to: str) -> dict[str, list[str
         if action is ReviewAction.EDIT:
             found["edit --body FILE"] = ["an entry gets a new text, and this question ends with the old one"]
             continue
-        for typed, answer in _ways(question, action):
+        for typed, answer in _ways(question, action, suggested_body):
             try:
                 found[typed] = effect_words(decide(question, answer, admit_to=admit_to))
             except ReviewError as refused:
@@ -66,10 +72,13 @@ def possible_answers(question: Question, *, admit_to: str) -> dict[str, list[str
     return found
 
 
-def _ways(question: Question, action: ReviewAction) -> list[tuple[str, Answer]]:
+def _ways(question: Question, action: ReviewAction, suggested_body: str | None) -> list[tuple[str, Answer]]:
     is_conflict = question.recommendation_type is RecommendationType.CONFLICT
     if action is ReviewAction.ACCEPT and is_conflict:
         return [(f"accept --resolution {how}", Answer(action, resolution=how)) for how in Resolution]
+    if action is ReviewAction.ACCEPT and suggested_body is not None:
+        suggested = Answer(action, body=suggested_body)
+        return [(action.value, Answer(action)), (f"{action.value} --suggested", suggested)]
     if action is ReviewAction.ARCHIVE and len(question.subjects) > 1:
         return [(f"archive --entry {one.entry_id}", Answer(action, entry_id=one.entry_id)) for one in question.subjects]
     return [(action.value, Answer(action))]
@@ -109,6 +118,17 @@ def ticked(
         asked = "; ".join(f"{check} ({CHECKS[check]})" for check in missing)
         raise ReviewError(f"an approval needs every check; tick what you have looked at with --tick NAME: {asked}")
     return {check.value: {"computed": computed[check], "ticked": check in ticks} for check in ApprovalCheck}
+
+
+def role_words(question: Question) -> tuple[str | None, ...]:
+    """What becomes of each entry of a question about two if it is accepted; None where the question names no sides."""
+    asked, subjects = question.recommendation_type, question.subjects
+    if len(subjects) == 2 and asked is RecommendationType.SUPERSEDE:
+        return ("would be replaced", "would stand for it")
+    if len(subjects) == 2 and asked is RecommendationType.MERGE:
+        stays, _ = merge_sides(subjects)
+        return tuple("would stay" if one is stays else "would go into the other" for one in subjects)
+    return (None,) * len(subjects)
 
 
 def subject_words(subject: Subject) -> str:

@@ -7,7 +7,7 @@ question for a person, and nothing more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 
 import polars as pl
 
@@ -34,6 +34,26 @@ ISSUE_SCHEMA: dict[str, pl.DataType | type[pl.DataType]] = {
     "sentence": pl.String,
 }
 """What a model found wrong with a text: what the cache holds, in its order."""
+
+
+def without_secrets(
+    duplicates: pl.DataFrame, issues: pl.DataFrame, find_secrets: Callable[[list[str]], Iterable[Collection[str]]]
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The same findings without those whose sentence tells a secret; a merged body that tells one is left out.
+
+    Args:
+        duplicates: DUPLICATE_SCHEMA.
+        issues: ISSUE_SCHEMA.
+        find_secrets: kinds of secret in each text, empty where there is none.
+    """
+
+    def tells(texts: pl.Series) -> pl.Series:
+        return pl.Series([bool(kinds) for kinds in find_secrets(texts.fill_null("").to_list())], dtype=pl.Boolean)
+
+    body = pl.when(~tells(duplicates["suggested_body"])).then("suggested_body")
+    plain = duplicates.with_columns(body.alias("suggested_body")).filter(~tells(duplicates["sentence"]))
+    return plain, issues.filter(~tells(issues["sentence"]))
+
 
 _BY_PEOPLE = [ReasonCode.JUDGE_KEPT_BY_PERSON.value, ReasonCode.JUDGE_DISMISSED_BY_PERSON.value]
 _PAIR = ["entry_id_l", "entry_id_r"]
@@ -130,7 +150,8 @@ def with_named_pairs(verdicts: pl.DataFrame, named: pl.DataFrame, *, judge: str)
         named: see ``named_pairs``.
         judge: under which name the model speaks.
     """
-    joined = verdicts.join(named, on=_PAIR, how="left", maintain_order="left")
+    hints = named.rename({"suggested_body": "body_of_hint"})
+    joined = verdicts.join(hints, on=_PAIR, how="left", maintain_order="left")
     is_hint = (
         pl.col("confidence").is_not_null()
         & pl.col("verdict").is_in([Verdict.UNSURE, Verdict.KEEP_BOTH])
@@ -143,6 +164,7 @@ def with_named_pairs(verdicts: pl.DataFrame, named: pl.DataFrame, *, judge: str)
         "judge": pl.lit(judge),
         "judge_confidence": pl.col("confidence"),
         "explanation": pl.col("sentence"),
+        "suggested_body": pl.col("body_of_hint"),
     }
     return schemas.VERDICTS.select(
         joined.with_columns(pl.when(is_hint).then(value).otherwise(name).alias(name) for name, value in told.items())

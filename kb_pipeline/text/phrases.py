@@ -176,3 +176,15 @@ PART_LABEL = (
 
 DOCUMENT = r"(?m)^[ \t]*(?:#{1,6} |```|~~~|[=-]{4,}[ \t]*$|\||[-*+•][ \t]|\d{1,2}[.)][ \t])"
 """Headings, code, tables or lists: the layout of one document, whose paragraphs belong together."""
+
+REPLACES: tuple[str, ...] = (
+    r"(?i)\b(?:this|it|which) (?:now )?(?:replaces|supersedes|obsoletes|overrides|takes the place of)\b",
+    r"(?i)\b(?:replaces|supersedes|obsoletes) (?:the |our |an? |all )?(?:old|older|earlier|previous|prior|former|outdated)\b",
+    r"(?i)\b(?:replacing|superseding) (?:the |our |all )?(?:old|older|earlier|previous|prior|former)\b",
+    r"(?i)\b(?:the |our )?(?:old|earlier|previous|prior|former) (?:rule|way|entry|note|version|policy|procedure|decision|"
+    r"convention|guideline|runbook|limit|value|setting)s? (?:is|are|was|were|has been|have been) "
+    r"(?:replaced|superseded|obsolete|withdrawn|retired|no longer)\b",
+    r"(?i)\b(?:ersetzt|löst) (?:die|den|das) (?:alte|bisherige|frühere)|\bremplace (?:l'|la |le )?ancien|"
+    r"\b(?:reemplaza|sustituye) (?:a )?(?:la|el) (?:antigu|anterior)",
+)
+"""A text that says that it takes the place of what was said before matches one of these."""

@@ -14,10 +14,10 @@ from urllib.parse import quote
 from fastapi import APIRouter, Depends, Form, Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 
-from kb_pipeline.defs.review_values import item_values, marked_sides
+from kb_pipeline.defs.review_values import item_values, marked_sides, spoken, suggestion_pieces
 from kb_pipeline.stages.report_words import QUESTIONS
-from kb_pipeline.stages.review import Answer
-from kb_pipeline.stages.review_words import CHECKS, possible_answers, subject_words
+from kb_pipeline.stages.review import Answer, merge_sides
+from kb_pipeline.stages.review_words import CHECKS, possible_answers, role_words, subject_words
 from kb_pipeline.text.characters import printable
 from kb_pipeline.vocabulary import ApprovalCheck, RecommendationType, Resolution, ReviewAction
 from kb_pipeline.web.access import FORM_PROOF, has_session, may_read, may_send, open_session, settings_of
@@ -42,8 +42,11 @@ _ACCEPTS = {
     RecommendationType.MERGE: "Merge",
     RecommendationType.ADMIT: "Let in",
     RecommendationType.ARCHIVE: "Archive",
-    RecommendationType.SUPERSEDE: "One replaces the other",
+    RecommendationType.SUPERSEDE: "B replaces A",
+    RecommendationType.REFRESH: "Out of date",
 }
+
+_KEYS = {"accept": "a", "accept --suggested": "s", "dismiss": "d"}
 
 router = APIRouter(include_in_schema=False)
 
@@ -195,11 +198,14 @@ def _question_page(request: Request, desk: AtDesk, corpus: str, recommendation_i
         asked=QUESTIONS[asked.recommendation_type or RecommendationType.FLAG],
         values=item_values(item, now=desk.now, admit_to=admit_to),
         item=item,
-        explanation=None if item.is_withheld else item.explanation,
-        suggested=None if item.is_withheld else item.suggested_body,
+        explanation=spoken(item),
+        suggestion=suggestion_pieces(item),
+        own_text=_own_text(item),
         sides=[
-            {"name": name, "entry": one, "words": subject_words(one), "pieces": pieces}
-            for name, one, pieces in zip("AB", asked.subjects, marked_sides(item), strict=False)
+            {"name": name, "entry": one, "words": subject_words(one), "role": role, "pieces": pieces}
+            for name, one, role, pieces in zip(
+                "AB", asked.subjects, role_words(asked), marked_sides(item), strict=False
+            )
         ],
         buttons=_buttons(item, admit_to=admit_to),
         checks=[(check, CHECKS[check], known) for check, known in checks[asked.subjects[0].entry_id].items()]
@@ -210,12 +216,23 @@ def _question_page(request: Request, desk: AtDesk, corpus: str, recommendation_i
     )
 
 
+def _own_text(item: Item) -> str | None:
+    """What a merge with a text of one's own starts from: the suggested body, else that of the entry that stays.
+
+    None where the question is not about a merge, or a text must not be shown.
+    """
+    if item.question.recommendation_type is not RecommendationType.MERGE or item.is_withheld:
+        return None
+    stays, _ = merge_sides(item.question.subjects)
+    return item.shown_suggestion or stays.body or stays.text
+
+
 def _buttons(item: Item, *, admit_to: str) -> list[dict[str, Any]]:
     """Every answer that takes no text: what is sent, what the button says, and what it would do."""
     asked = item.question
     names = {one.entry_id: name for name, one in zip("AB", asked.subjects, strict=False)}
     found: list[dict[str, Any]] = []
-    for typed, words in possible_answers(asked, admit_to=admit_to).items():
+    for typed, words in possible_answers(asked, admit_to=admit_to, suggested_body=item.shown_suggestion).items():
         action, _, choice = typed.partition(" ")
         option, _, chosen = choice.partition(" ")
         sent, label = {"action": action}, action.capitalize()
@@ -223,13 +240,15 @@ def _buttons(item: Item, *, admit_to: str) -> list[dict[str, Any]]:
             continue
         if option == "--resolution":
             sent["resolution"], label = chosen, _LABELS[Resolution(chosen)]
+        elif option == "--suggested":
+            sent["suggested"], label = "true", "Merge with the suggested text"
         elif option == "--entry":
             sent["entry_id"], label = chosen, f"Archive {names[chosen]}"
         elif action == ReviewAction.ACCEPT and asked.recommendation_type is not None:
             label = _ACCEPTS.get(asked.recommendation_type, "Accept")
         elif action == ReviewAction.KEEP:
             label = "Keep both" if len(asked.subjects) > 1 else "Keep as it is"
-        key = {ReviewAction.ACCEPT.value: "a", ReviewAction.DISMISS.value: "d"}.get(typed, "")
+        key = _KEYS.get(typed, "")
         possible = not words[0].startswith("not possible")
         found.append({"sent": sent, "label": label, "key": key, "words": words, "possible": possible})
     return found

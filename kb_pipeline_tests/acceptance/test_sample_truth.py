@@ -123,8 +123,22 @@ def test_protected_entries_stay_and_a_person_is_asked_in_their_week(sample: Samp
         }
         because = sorted(kept[entry["id"]]["because"].split(", "))
         assert because == sorted(word.get(name, name) for name in entry["because"])
+        # What is merely unused may still hold; what does badly should go.
+        kind = "REFRESH" if entry["rule"] == "retire.stale" else "ARCHIVE"
         queue = sample.report("memory-review-queue.yaml")["queue"]
-        assert any(row["memories"] == [entry["id"]] and row["type"] == "ARCHIVE" for row in queue)
+        assert any(row["memories"] == [entry["id"]] and row["type"] == kind for row in queue)
+
+
+def test_somebody_is_asked_once_whether_what_ran_out_by_its_date_still_holds(sample: SampleRun) -> None:
+    asked = [a for a in sample.actions if a["reason"] == "refresh.expired"]
+    assert [(a["entry_id"], str(a["week"])) for a in asked] == [
+        (entry["id"], str(entry["due_week"])) for entry in sample.truth["expired_by_date"]
+    ]
+    queue = sample.report("memory-review-queue.yaml")["queue"]
+    waiting = {row["memories"][0] for row in queue if row["reason"] == "refresh.expired"}
+    assert waiting == {a["entry_id"] for a in asked}
+    # Nothing in the sample replaces an entry that is still in use.
+    assert not [a for a in sample.actions if str(a["reason"]).startswith("supersede.")]
 
 
 def test_candidates_are_admitted_or_refused_with_the_reason(sample: SampleRun) -> None:

@@ -43,9 +43,15 @@ class Answer:
     delay_seconds: float = 0.0
 
 
-def verdict(word: str, confidence: float = 0.95, reason: str = "Both tell the reader the same thing.") -> Answer:
-    """A well-formed reply of the judge."""
-    return Answer(json.dumps({"verdict": word, "confidence": confidence, "reason": reason}))
+def verdict(
+    word: str,
+    confidence: float = 0.95,
+    reason: str = "Both tell the reader the same thing.",
+    *,
+    body: str | None = None,
+) -> Answer:
+    """A well-formed reply of the judge; ``body`` is the text that it suggests for both."""
+    return Answer(json.dumps({"verdict": word, "confidence": confidence, "reason": reason, "merged_body": body}))
 
 
 def failure(status: int, *, retry_after: str | None = None) -> Answer:

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kb_pipeline.stages import judge
+from kb_pipeline.adapters.secrets import find_secrets
+from kb_pipeline.prompts import PAIR_PROMPT, load_prompt
+from kb_pipeline.stages import judge, judge_frames
 from kb_pipeline.stages.judge import PairRequest
 from kb_pipeline.stages.judge_frames import open_for_network
 from kb_pipeline.vocabulary import JUDGE_FAILURES, Band, Kind, ReasonCode, Verdict
@@ -40,7 +42,8 @@ def read(text: str, min_confidence: float = 0.75) -> judge.PairReply:
 
 
 def reply_text(**changes: Any) -> str:
-    return json.dumps({"verdict": "same_rule", "confidence": 0.9, "reason": "Both say the same."} | changes)
+    said = {"verdict": "same_rule", "confidence": 0.9, "reason": "Both say the same.", "merged_body": None}
+    return json.dumps(said | changes)
 
 
 @pytest.mark.parametrize(
@@ -49,6 +52,8 @@ def reply_text(**changes: Any) -> str:
         ("same_rule", Verdict.MERGE, ReasonCode.JUDGE_SAME_RULE),
         ("distinct", Verdict.KEEP_BOTH, ReasonCode.JUDGE_DISTINCT),
         ("conflict", Verdict.CONFLICT, ReasonCode.JUDGE_CONTRADICTION),
+        ("a_supersedes_b", Verdict.SUPERSEDES, ReasonCode.JUDGE_SUPERSEDES),
+        ("b_supersedes_a", Verdict.SUPERSEDES, ReasonCode.JUDGE_SUPERSEDES),
     ],
 )
 def test_valid_reply_is_read(word: str, verdict: Verdict, reason: ReasonCode) -> None:
@@ -86,9 +91,21 @@ def test_valid_reply_is_read(word: str, verdict: Verdict, reason: ReasonCode) ->
         reply_text(reason="x" * (judge.MAX_EXPLANATION_CHARS + 1)),
         reply_text(reason="a\u0000b"),
         '{"verdict": "same_rule", "confidence": 0.9, "reason": "\\ud800"}',
-        reply_text(merged_body="extra"),
+        reply_text(merged_body=7),
+        reply_text(merged_body=["text"]),
+        reply_text(verdict="distinct", merged_body="A text for both, of two that are not the same."),
+        reply_text(verdict="a_supersedes_b", merged_body="A text for both."),
+        reply_text(extra="word"),
+        reply_text(verdict="supersedes"),
+        json.dumps({"verdict": "same_rule", "confidence": 0.9, "reason": "No text is named."}),
         json.dumps({"verdict": "same_rule", "confidence": 0.9}),
-        '{"verdict": "distinct", "verdict": "same_rule", "confidence": 0.9, "reason": "Twice."}',
+        '{"verdict": "distinct", "verdict": "same_rule", "confidence": 0.9, "reason": "Twice.", "merged_body": null}',
+        "<html><body><h1>502 Bad Gateway</h1></body></html>",
+        '<div>{"verdict": "same_rule"}</div>',
+        "x" * 100_000,
+        reply_text(reason="word " * 20_000),
+        reply_text(verdict="dieselbe Regel"),
+        "Die beiden Einträge sagen dasselbe.",
     ],
 )
 def test_anything_else_is_a_failure_that_keeps_both(text: str) -> None:
@@ -101,6 +118,107 @@ def test_anything_else_is_a_failure_that_keeps_both(text: str) -> None:
 @given(st.text(max_size=60) | st.recursive(st.none() | st.floats() | st.text(max_size=5), st.lists).map(json.dumps))
 def test_no_text_but_the_schema_ever_merges(text: str) -> None:
     assert read(text).reason is ReasonCode.JUDGE_INVALID_REPLY
+
+
+def test_the_side_of_a_reply_is_the_text_that_is_out_of_date() -> None:
+    # Entry A of the prompt is the left one.
+    assert read(reply_text(verdict="a_supersedes_b")).superseded_side == "r"
+    assert read(reply_text(verdict="b_supersedes_a")).superseded_side == "l"
+    assert read(reply_text()).superseded_side is None
+    unsure = read(reply_text(verdict="a_supersedes_b", confidence=0.5))
+    assert (unsure.verdict, unsure.superseded_side) == (Verdict.UNSURE, None)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "verdict", "side"),
+    [
+        ("a_supersedes_b", "b_supersedes_a", Verdict.SUPERSEDES, "r"),
+        ("b_supersedes_a", "a_supersedes_b", Verdict.SUPERSEDES, "l"),
+        # A model that names whichever stands first has not read them.
+        ("a_supersedes_b", "a_supersedes_b", Verdict.UNSURE, None),
+        ("b_supersedes_a", "b_supersedes_a", Verdict.UNSURE, None),
+        ("a_supersedes_b", "conflict", Verdict.UNSURE, None),
+        ("same_rule", "a_supersedes_b", Verdict.UNSURE, None),
+        ("same_rule", "same_rule", Verdict.MERGE, None),
+    ],
+)
+def test_both_orders_must_agree_on_the_side_too(first: str, second: str, verdict: Verdict, side: str | None) -> None:
+    one, other = read(reply_text(verdict=first)), read(reply_text(verdict=second, confidence=0.8))
+    assert judge.needs_other_order(one)
+    agreed = judge.agreed_reply(one, other)
+    assert (agreed.verdict, agreed.superseded_side) == (verdict, side)
+    if verdict is Verdict.UNSURE:
+        assert agreed.reason is ReasonCode.JUDGE_ORDER_DISAGREES
+    else:
+        assert agreed.judge_confidence == 0.8
+    for word in ("distinct", "conflict"):
+        assert not judge.needs_other_order(read(reply_text(verdict=word)))
+
+
+def test_a_suggested_text_is_kept_as_it_was_written() -> None:
+    body = "Backups run every Sunday.\n\n  At noon, that is.\n"
+    assert read(reply_text(merged_body=body)).suggested_body == body
+    assert read(reply_text(merged_body=body, confidence=0.5)).suggested_body == body
+    assert read(reply_text(verdict="distinct", merged_body=" ")).suggested_body is None
+    # Of two orders the first text counts; a model that contradicts itself suggests none.
+    one, other = read(reply_text(merged_body=body)), read(reply_text(merged_body="Another one."))
+    assert judge.agreed_reply(one, other).suggested_body == body
+    assert judge.agreed_reply(read(reply_text()), other).suggested_body == "Another one."
+    assert judge.agreed_reply(one, read(reply_text(verdict="distinct"))).suggested_body is None
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ("", ReasonCode.MERGE_BODY_EMPTY),
+        (" \n\t ", ReasonCode.MERGE_BODY_EMPTY),
+        ("\u200b\u2060", ReasonCode.MERGE_BODY_EMPTY),
+        ("Backups run\u0000 on Sundays.", ReasonCode.MERGE_BODY_CONTROL_CHARACTERS),
+        ("Backups \u001b[31mrun on Sundays.", ReasonCode.MERGE_BODY_CONTROL_CHARACTERS),
+        ("Backups run \ud800 on Sundays.", ReasonCode.MERGE_BODY_CONTROL_CHARACTERS),
+    ],
+)
+def test_a_text_that_cannot_be_stored_is_dropped_and_the_verdict_stays(body: str, fault: ReasonCode) -> None:
+    seen = read(reply_text(merged_body=body))
+    assert (seen.verdict, seen.suggested_body, seen.body_fault, seen.failed) == (Verdict.MERGE, None, fault, False)
+    # The other order gave a good one: the fault of the first is not forgotten.
+    agreed = judge.agreed_reply(seen, read(reply_text(merged_body="Backups run on Sundays at noon.")))
+    assert (agreed.suggested_body, agreed.body_fault) == (None, fault)
+
+
+def test_a_suggested_secret_goes_no_further() -> None:
+    made_up = "AKIA7QZ5PLM2WX9RTK4V"
+    replies = [
+        read(reply_text(merged_body=f"The key is {made_up}.")),
+        read(reply_text(merged_body="No key.")),
+        read(""),
+    ]
+    frame = judge_frames.reply_frame([REQUEST] * 3, replies)
+    clean = judge_frames.without_secrets(frame, find_secrets)
+    assert clean["suggested_body"].to_list() == [None, "No key.", None]
+    assert clean["body_fault"].to_list() == ["merge.body_secret", None, None]
+    assert made_up not in str(clean.to_dicts())
+    assert judge_frames.without_secrets(frame.clear(), find_secrets).is_empty()
+
+
+def test_another_wording_is_another_version() -> None:
+    prompt = load_prompt(PAIR_PROMPT)
+    assert prompt.version(judge.REPLY_SCHEMA) == judge.PROMPT_VERSION
+    assert judge.PROMPT_VERSION.startswith(f"{PAIR_PROMPT}-")
+    reworded = dataclasses.replace(prompt, digest="another")
+    assert reworded.version(judge.REPLY_SCHEMA) != judge.PROMPT_VERSION
+    assert prompt.version({"type": "object"}) != judge.PROMPT_VERSION
+    for name in ("pair", "../pair-3", "pair-3.md", ""):
+        with pytest.raises(ValueError, match="no name of a prompt"):
+            load_prompt(name)
+
+
+def test_the_prompt_asks_for_what_the_reply_may_say() -> None:
+    system, user = judge.build_prompt(REQUEST)
+    for word in [*judge.REPLY_SCHEMA["properties"]["verdict"]["enum"], *judge.REPLY_SCHEMA["required"]]:
+        assert word in system, word
+    assert user.endswith(load_prompt(PAIR_PROMPT).question)
+    assert all(system.count(word) >= 5 for word in ("Given", "When", "Then"))
 
 
 def test_low_confidence_goes_to_a_person() -> None:

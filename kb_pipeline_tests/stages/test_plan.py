@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kb_pipeline import schemas
-from kb_pipeline.stages import conflicts, gates, merge, retire
+from kb_pipeline.stages import conflicts, gates, merge, merge_bodies, refresh, retire, supersede
 from kb_pipeline.stages.flags import find_flags, open_flags
 from kb_pipeline.stages.plan import STATE_CHANGES, PlanIdentity, build_plan, recommendation_id
 from kb_pipeline.vocabulary import ActionType, Mode, ReasonCode
@@ -26,7 +26,11 @@ ENTRIES = entries(
     {"id": "b", "body": "text of b"},
     {"id": "c", "body": "text of c", "state": "candidate"},
 )
-RULE_KEYS = {code.value: key for code, key in (gates.RULE_KEYS | retire.RULE_KEYS).items()}
+RULE_KEYS = {
+    code.value: key
+    for stage in (gates, retire, supersede, refresh, merge_bodies)
+    for code, key in stage.RULE_KEYS.items()
+}
 
 
 def of_texts(conflict: dict[str, Any]) -> dict[str, Any]:
@@ -49,7 +53,9 @@ def plan(
         frame(schemas.MERGES, case.get("merges", [])),
         frame(schemas.CONFLICTS, map(of_texts, case.get("conflicts", []))),
         flags=case["flags"] if "flags" in case else schemas.FLAGS.empty(),
-        max_new_flags=case.get("max_new_flags", 20),
+        replaced=frame(schemas.REPLACED, case.get("replaced", [])),
+        outdated=frame(schemas.OUTDATED, case.get("outdated", [])),
+        max_new={"flags": 20, "supersede": 20, "refresh": 20} | case.get("max_new", {}),
         queue=queue if isinstance(queue, pl.DataFrame) else frame(schemas.QUEUE, queue),
         open_conflicts=set(is_open["conflict_id"]),
         conflicts_over=partial(conflicts.conflicts_over, is_open, found),
@@ -57,6 +63,7 @@ def plan(
         rule_keys=RULE_KEYS,
         mode=mode,
         issues=case.get("issues"),
+        answered=case.get("answered", ()),
     )
 
 
@@ -102,7 +109,7 @@ def test_rows_say_what_they_rest_on() -> None:
         "retire.stale",
     )
     row = plan(TABLE["protected"]).row(0, named=True)
-    assert row["explanation"] == "retire.stale; protected: pinned"
+    assert row["explanation"] == "retire.low_ci_upper; protected: pinned"
     assert (row["from_state"], row["to_state"], row["severity"]) == (None, None, "low")
 
 
@@ -200,9 +207,9 @@ def test_an_entry_with_several_flags_is_one_question_that_names_all() -> None:
 
 
 def test_flags_are_asked_about_in_a_bounded_number_the_best_first() -> None:
-    assert plan({"flags": FLAGS, "max_new_flags": 1})["entry_id"].to_list() == ["b", "c"]
+    assert plan({"flags": FLAGS, "max_new": {"flags": 1}})["entry_id"].to_list() == ["b", "c"]
     # Words to a judge are always asked about.
-    assert plan({"flags": FLAGS, "max_new_flags": 0})["entry_id"].to_list() == ["c"]
+    assert plan({"flags": FLAGS, "max_new": {"flags": 0}})["entry_id"].to_list() == ["c"]
 
 
 def test_what_a_model_found_wrong_is_asked_about_beside_the_flags() -> None:
@@ -221,7 +228,7 @@ def test_what_a_model_found_wrong_is_asked_about_beside_the_flags() -> None:
     }
     assert {row["recommendation_type"] for row in rows.values()} == {"FLAG"}
     # They count among the bounded questions, the best first, and what leaves is not asked about.
-    assert plan({"flags": flags, "issues": issues, "max_new_flags": 1})["entry_id"].to_list() == ["a"]
+    assert plan({"flags": flags, "issues": issues, "max_new": {"flags": 1}})["entry_id"].to_list() == ["a"]
     gone = plan(
         {
             "issues": issues,
@@ -233,7 +240,7 @@ def test_what_a_model_found_wrong_is_asked_about_beside_the_flags() -> None:
 
 
 def test_nobody_is_asked_about_an_entry_that_leaves() -> None:
-    made = plan(TABLE["merge"] | {"flags": FLAGS, "max_new_flags": 1})
+    made = plan(TABLE["merge"] | {"flags": FLAGS, "max_new": {"flags": 1}})
     assert actions(made) == [
         *TABLE["merge"]["actions"],
         ["recommend", "a", None, None, "FLAG"],
@@ -272,6 +279,76 @@ def test_the_queue_is_ordered_by_likeness_less_a_step_for_what_differs() -> None
     assert values == [("a", "b", 0.9, "medium"), ("a", "c", 0.85, "low"), ("b", "c", 0.0, "medium")]
 
 
+def test_one_replaces_the_other_is_asked_instead_of_whether_they_say_the_same() -> None:
+    both = TABLE["one says that it replaces the other"] | {"verdicts": TABLE["unsure"]["verdicts"]}
+    made = plan(both)
+    assert actions(made) == [["recommend", "b", "a", None, "SUPERSEDE"]]
+    # While it waits, the other question is not asked either; once somebody said no, it is.
+    (waiting,) = asked(made)
+    queue = [{"recommendation_id": waiting, "recommendation_type": "SUPERSEDE", "entry_ids": ["a", "b"],
+              "content_hashes": ["h", "h"]}]  # fmt: skip
+    assert plan(both | {"queue": queue}).is_empty()
+    assert actions(plan(both | {"answered": (waiting,)})) == TABLE["unsure"]["actions"]
+    # The judge found the same: one question, with the ground that the entry itself gives.
+    said = {"verdict": "SUPERSEDES", "reason": "judge.supersedes", "superseded_side": "r"}
+    made = plan(both | {"verdicts": [said | {"entry_id_l": "a", "entry_id_r": "b"}]})
+    assert (asked(made), made["reason"].to_list()) == ([waiting], ["supersede.declared"])
+
+
+def test_equal_texts_merge_whatever_replaces_what() -> None:
+    made = plan(TABLE["one says that it replaces the other"] | {"merges": TABLE["merge"]["merges"]})
+    assert actions(made) == TABLE["merge"]["actions"]
+
+
+def test_the_judges_side_says_which_entry_is_old() -> None:
+    said = {"entry_id_l": "a", "entry_id_r": "b", "verdict": "SUPERSEDES", "reason": "judge.supersedes",
+            "judge": "anthropic", "explanation": "B names a later year."}  # fmt: skip
+    for side, expected in (("l", ("a", "b")), ("r", ("b", "a"))):
+        row = plan({"verdicts": [said | {"superseded_side": side}]}).row(0, named=True)
+        assert (row["entry_id"], row["other_entry_id"]) == expected
+        assert (row["severity"], row["similarity"], row["value"]) == ("medium", 0.95, 0.95)
+        assert (row["verdict"], row["judge"], row["explanation"]) == (
+            "SUPERSEDES",
+            "anthropic",
+            "B names a later year.",
+        )
+
+
+def test_a_suggested_text_goes_with_questions_alone() -> None:
+    body = {"suggested_body": "One text for both."}
+    merge_of = TABLE["merge"]["merges"][0] | body
+    assert plan({"merges": [merge_of]})["suggested_body"].to_list() == [None]
+    # The control: where a person is asked, the same text is suggested.
+    assert plan({"merges": [merge_of]}, Mode.RECOMMEND)["suggested_body"].to_list() == ["One text for both."]
+    asks = TABLE["merge for a person"]["merges"][0] | body
+    assert plan({"merges": [asks]})["suggested_body"].to_list() == ["One text for both."]
+    unsure = TABLE["unsure"]["verdicts"][0] | body
+    assert plan({"verdicts": [unsure]})["suggested_body"].to_list() == ["One text for both."]
+
+
+def test_whether_it_still_holds_is_another_question_after_a_validation() -> None:
+    case = TABLE["does it still hold"]
+    (first,) = asked(plan(case))
+    assert plan(case | {"answered": (first,)}).is_empty()
+    later = case["outdated"][0] | {"occasion": "2026-08-01"}
+    (second,) = asked(plan({"outdated": [later], "answered": (first,)}))
+    assert first != second
+
+
+def test_questions_of_each_sort_are_bounded_apart() -> None:
+    outdated = [
+        {"entry_id": entry, "reason": reason, "severity": "low", "occasion": "2026-01-01", "value": 0.1}
+        for entry, reason in (("a", "refresh.expired"), ("b", "refresh.unvalidated"), ("c", "retire.stale"))
+    ]
+    case = {"outdated": outdated, "flags": FLAGS, "replaced": TABLE["one says that it replaces the other"]["replaced"]}
+    made = plan(case | {"max_new": {"refresh": 1, "flags": 0}})
+    asked_about = {tuple(row) for row in made.select("entry_id", "reason").iter_rows()}
+    # What a rule of retirement spares is always asked about, and so are words to a judge.
+    assert asked_about == {
+        ("a", "refresh.expired"), ("c", "retire.stale"), ("c", "load.addresses_judge"), ("b", "supersede.declared"),
+    }  # fmt: skip
+
+
 def test_every_reason_has_a_policy_key_that_exists() -> None:
     for name in TABLE:
         for mode in Mode:
@@ -298,6 +375,8 @@ def test_the_order_of_rows_is_irrelevant(names: list[str], mode: Mode, data: st.
         "merges": "loser_id",
         "conflicts": "conflict_id",
         "verdicts": "verdict",
+        "replaced": "entry_id",
+        "outdated": "entry_id",
     }
     case: dict[str, Any] = {}
     for part, key in keys.items():

@@ -11,7 +11,7 @@ from kb_pipeline import schemas
 from kb_pipeline.errors import ReviewError
 from kb_pipeline.stages.review import ALLOWED, Answer, Question, Subject, decide, lost_specifics, merge_sides
 from kb_pipeline.stages.review_answers import answered_by_people, without_settled
-from kb_pipeline.stages.review_words import computed_checks, possible_answers, ticked
+from kb_pipeline.stages.review_words import computed_checks, possible_answers, role_words, ticked
 from kb_pipeline.text.normalise import content_hash
 from kb_pipeline.vocabulary import (
     LIVE_STATES,
@@ -70,6 +70,34 @@ def test_a_dismissed_merge_of_a_candidate_leaves_it_waiting() -> None:
     assert (dismissed.spares, dismissed.settles, dismissed.moves) == ((("n", "strengthen"),), "merge", ())
     kept = decide(question, Answer(ReviewAction.KEEP), admit_to="approved")
     assert [(move.entry_id, move.to_state) for move in kept.moves] == [("n", State.APPROVED)]
+
+
+def test_what_ran_out_by_its_date_expires_and_anything_else_may_be_stale() -> None:
+    for reason, state in (
+        ("refresh.expired", State.EXPIRED),
+        ("refresh.unvalidated", State.STALE),
+        ("retire.stale", State.STALE),
+    ):
+        question = Question((subject("a"),), "r", RecommendationType.REFRESH, reason)
+        (move,) = decide(question, Answer(ReviewAction.ACCEPT), admit_to="active").moves
+        assert move.to_state is state
+        assert decide(question, Answer(ReviewAction.KEEP), admit_to="active").validated == ("a",)
+
+
+def test_a_candidate_replaces_nothing() -> None:
+    question = Question((subject("a"), subject("n", state=State.CANDIDATE)), "r", RecommendationType.SUPERSEDE)
+    with pytest.raises(ReviewError, match="n is a candidate and cannot replace another entry"):
+        decide(question, Answer(ReviewAction.ACCEPT), admit_to="active")
+
+
+def test_a_suggested_text_is_an_answer_of_its_own() -> None:
+    question = Question((subject("a"), subject("b", rank=1)), "r", RecommendationType.MERGE)
+    answers = possible_answers(question, admit_to="active", suggested_body="One text for both.")
+    assert answers["accept --suggested"] == [*answers["accept"], "a gets a new text, as a new version"]
+    assert "accept --suggested" not in possible_answers(question, admit_to="active")
+    assert role_words(question) == ("would stay", "would go into the other")
+    one = Question((subject("a"),), "r", RecommendationType.FLAG)
+    assert "accept --suggested" not in possible_answers(one, admit_to="active") and role_words(one) == (None,)
 
 
 def test_a_secret_is_never_approved() -> None:

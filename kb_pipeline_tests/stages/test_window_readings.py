@@ -10,7 +10,13 @@ import pytest
 from kb_pipeline import schemas
 from kb_pipeline.policy.load import load_policy
 from kb_pipeline.stages.window import Duplicate, Issue, Reading, WindowReply, WindowText
-from kb_pipeline.stages.window_findings import finding_frames, named_issues, named_pairs, with_named_pairs
+from kb_pipeline.stages.window_findings import (
+    finding_frames,
+    named_issues,
+    named_pairs,
+    with_named_pairs,
+    without_secrets,
+)
 from kb_pipeline.stages.window_readings import READ_KEY, plan_readings, texts_read
 from kb_pipeline.vocabulary import Severity
 from kb_pipeline_tests.fakes.frames import entries, frame
@@ -115,6 +121,17 @@ def told(table: pl.DataFrame, *pairs: tuple[str, str, float]) -> tuple[pl.DataFr
     )
     issues = (Issue(text_of(table, "a"), Severity.LOW, "It is untidy."),)
     return finding_frames([(reading, WindowReply(duplicates, issues))])
+
+
+def test_what_tells_a_secret_is_not_kept() -> None:
+    duplicates, issues = told(TABLE, ("a", "b", 0.9), ("b", "c", 0.9))
+    bodies = duplicates.with_columns(pl.Series("suggested_body", ["the key is KEY", "plain"]))
+    plain, kept = without_secrets(bodies, issues, lambda texts: [["key"] if "KEY" in text else [] for text in texts])
+    assert plain["suggested_body"].to_list() == [None, "plain"] and kept.equals(issues)
+    said = [frame.with_columns(pl.lit("It says KEY.").alias("sentence")) for frame in (duplicates, issues)]
+    assert [
+        part.height for part in without_secrets(*said, lambda texts: [["key"] if "KEY" in t else [] for t in texts])
+    ] == [0, 0]
 
 
 TABLE = entries(

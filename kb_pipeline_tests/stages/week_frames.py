@@ -213,7 +213,7 @@ PLAN = [
     _asked("e12", "e13", "MERGE", "low", "judge.secret", 0.8655),
     _asked("e14", "e15", "MERGE", "low", "judge.not_allowed", 0.8101),
     _asked("c04", "e06", "MERGE", "medium", "gates.too_similar_differs", 0.9612),
-    _asked("e11", None, "ARCHIVE", "low", "retire.stale", 0.0),
+    _asked("e11", None, "REFRESH", "low", "retire.stale", 0.0),
 ]
 
 CONFLICTS = [
@@ -231,6 +231,7 @@ def question(
     days: int,
     value: float,
     words: str | None = None,
+    suggested: str | None = None,
 ) -> dict[str, Any]:
     """A row of QUEUE."""
     return {
@@ -241,6 +242,7 @@ def question(
         "content_hashes": ["h"] * len(ids),
         "reason": reason,
         "explanation": words,
+        "suggested_body": suggested,
         "value": value,
         "since": AS_OF - timedelta(days=days),
     }
@@ -252,10 +254,21 @@ QUEUE = [
         2, "CONFLICT", "high", ["e03", "e04"], "conflicts.contradiction", 0, 0.9512, "'runs' against 'does not run'"
     ),
     question(3, "MERGE", "medium", ["c04", "e06"], "gates.too_similar_differs", 0, 0.9612),
-    question(4, "MERGE", "medium", ["e07", "e08"], "judge.residue", 0, 0.9333),
-    question(5, "MERGE", "low", ["e12", "e13"], "judge.secret", 0, 0.8655, f"{SECRET_WORD} stands on one side"),
+    question(
+        4,
+        "MERGE",
+        "medium",
+        ["e07", "e08"],
+        "judge.residue",
+        0,
+        0.9333,
+        suggested="One text: for both,\n# in two lines.",
+    ),
+    question(
+        5, "MERGE", "low", ["e12", "e13"], "judge.secret", 0, 0.8655, f"{SECRET_WORD} stands on one side", SECRET_WORD
+    ),
     question(6, "MERGE", "low", ["e14", "e15"], "judge.not_allowed", 0, 0.8101),
-    question(7, "ARCHIVE", "low", ["e11"], "retire.stale", 0, 0.0, "retire.stale; protected: approved, protected_kind"),
+    question(7, "REFRESH", "low", ["e11"], "retire.stale", 0, 0.0, "retire.stale; protected: approved, protected_kind"),
 ]
 
 MERGES = [

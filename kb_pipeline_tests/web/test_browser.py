@@ -89,6 +89,59 @@ def test_see_compare_accept_and_undo_by_keys(page: Any, review: HouseCorpus) -> 
     assert page.locator("a.item").count() == count
 
 
+SUGGESTED = "The north crane lifts at most 40 tons of steel in calm weather: so says the yard book."
+
+
+def suggest(review: HouseCorpus, body: str) -> None:
+    """Puts a suggested text to the question about the cranes, as a judge would have."""
+    review.query("UPDATE recommendations SET suggested_body = %s WHERE entry_ids::text LIKE '%%crane%%'", body)
+
+
+def test_a_suggested_text_is_seen_taken_by_key_and_taken_back(page: Any, review: HouseCorpus) -> None:
+    suggest(review, SUGGESTED)
+    page.locator("a.item", has_text="crane-a").click()
+    page.wait_for_selector("h2:has-text('Suggested text for both')")
+    assert page.locator(".suggested .text").inner_text() == SUGGESTED
+    assert page.locator(".suggested mark").count() >= 1
+    assert "gets a new text" in page.locator("form", has_text="Merge with the suggested text").inner_text()
+    before, asked = review.export("--full"), page.url
+    page.keyboard.press("s")
+    page.wait_for_selector(".done")
+    ((loser, winner),) = review.merged().items()
+    assert review.rows()[winner]["body"] == SUGGESTED
+    assert review.rows()[loser]["body"] != SUGGESTED
+    page.keyboard.press("u")
+    page.wait_for_url(asked)
+    assert review.export("--full") == before
+
+
+def test_a_text_of_ones_own_starts_from_the_suggestion(page: Any, review: HouseCorpus) -> None:
+    suggest(review, SUGGESTED)
+    page.locator("a.item", has_text="crane-a").click()
+    page.locator("summary", has_text="Merge with a text of your own").click()
+    form = page.locator("details[open] form")
+    assert form.locator("textarea").input_value() == SUGGESTED
+    form.locator("textarea").fill(" \u200b ")
+    form.locator("button").click()
+    page.wait_for_selector("h1:has-text('Nothing was changed')")
+    assert "the new body is empty" in page.locator(".said").inner_text()
+    page.errors.clear()  # the browser notes the refusal as an error of its own
+    page.go_back()
+    page.locator("summary", has_text="Merge with a text of your own").click()
+    form.locator("textarea").fill(SUGGESTED + " Ask twice.")
+    form.locator("button").click()
+    page.wait_for_selector(".done")
+    assert SUGGESTED + " Ask twice." in {row["body"] for row in review.rows().values()}
+
+
+def test_a_suggestion_does_not_run_either(page: Any, review: HouseCorpus) -> None:
+    suggest(review, "<script>alert(3)</script> <b>The north crane lifts at most 40 tons</b> \u202egnp.exe")
+    page.locator("a.item", has_text="crane-a").click()
+    page.wait_for_selector(".suggested")
+    assert "<script>alert(3)</script>" in page.locator(".suggested .text").inner_text()
+    assert page.locator("main script, main b").count() == 0
+
+
 def test_edit_by_key_and_moving_on(page: Any, review: HouseCorpus) -> None:
     page.locator("a.item", has_text="tide-a").click()
     page.wait_for_selector("h1:has-text('Which of these is right?')")

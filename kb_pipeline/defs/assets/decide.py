@@ -15,7 +15,7 @@ from kb_pipeline.defs.judged_pairs import gold_measure
 from kb_pipeline.defs.publish import WeekInputs, check_result, publish
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.policy.model import Policy
-from kb_pipeline.stages import checks, conflicts, flags, gates, merge, retire
+from kb_pipeline.stages import checks, conflicts, flags, gates, merge, merge_bodies, refresh, retire, supersede
 from kb_pipeline.stages.checks import CheckResult, check_plan
 from kb_pipeline.stages.plan import PlanIdentity, build_plan, recommendation_id
 from kb_pipeline.stages.queue import still_waiting
@@ -24,7 +24,7 @@ from kb_pipeline.vocabulary import Mode, ReasonCode, RecommendationType, RunStat
 RULE_KEYS: dict[str, str] = {
     **{code.value: key for code, key in gates.RULE_KEYS.items()},
     **{code.value: key for code, key in retire.RULE_KEYS.items()},
-    **{code.value: key for code, key in flags.RULE_KEYS.items()},
+    **{code.value: key for stage in (flags, supersede, refresh, merge_bodies) for code, key in stage.RULE_KEYS.items()},
     ReasonCode.CONFLICTS_CONTRADICTION.value: conflicts.RULE_KEY,
     ReasonCode.CONFLICTS_VALUE_MISMATCH.value: conflicts.RULE_KEY,
     ReasonCode.CONFLICTS_TEXT_CHANGED.value: conflicts.RULE_KEY,
@@ -106,6 +106,11 @@ def curation_plan(
     answered = load_answered(database, run)
     unasked = flags.open_flags(quality_flags, knowledge_entries, queue)
     unasked = unasked.filter(~pl.Series(flag_questions(unasked, knowledge_entries), dtype=pl.String).is_in(answered))
+    replaced = supersede.find_replaced(knowledge_entries, policy.supersede)
+    outdated = refresh.unasked(
+        refresh.find_outdated(knowledge_entries, retirement_decisions, policy.refresh, policy.retire, as_of=run.as_of),
+        queue,
+    )
     plan = build_plan(
         PlanIdentity(step.corpus, step.week, run.as_of, run.policy_fingerprint, run.epoch),
         knowledge_entries,
@@ -115,7 +120,13 @@ def curation_plan(
         merge_plan,
         conflict_records,
         flags=unasked,
-        max_new_flags=policy.flags.max_new_per_run,
+        replaced=replaced,
+        outdated=outdated,
+        max_new={
+            "flags": policy.flags.max_new_per_run,
+            "supersede": policy.supersede.max_new_per_run,
+            "refresh": policy.refresh.max_new_per_run,
+        },
         queue=queue,
         open_conflicts=set(is_open["conflict_id"]),
         conflicts_over=partial(conflicts.conflicts_over, is_open, knowledge_entries),
@@ -134,7 +145,15 @@ def curation_plan(
     )
     settled = plan.filter((pl.col("recommendation_type") == RecommendationType.FLAG) | pl.col("to_state").is_not_null())
     left = unasked.join(settled, on="entry_id", how="anti").height
-    add_counts(database, run.run_id, checks=[asdict(result) for result in results], flags_left=left)
+    add_counts(
+        database,
+        run.run_id,
+        checks=[asdict(result) for result in results],
+        flags_left=left,
+        renewals_left=_renewals_left(
+            plan, replaced, outdated, knowledge_entries, {*answered, *queue["recommendation_id"]}
+        ),
+    )
     if failed := [
         result for result in results if not result.passed and checks.severity_of(policy, result) is Severity.HIGH
     ]:
@@ -161,6 +180,40 @@ def flag_questions(found: pl.DataFrame, entries: pl.DataFrame) -> list[str]:
         recommendation_id(asked | {"entry_id": entry, "content_hash": text})
         for entry, text in texts.select("entry_id", "content_hash").iter_rows()
     ]
+
+
+def _renewals_left(
+    plan: pl.DataFrame, replaced: pl.DataFrame, outdated: pl.DataFrame, entries: pl.DataFrame, known: set[str]
+) -> int:
+    """How many questions whether an entry is replaced, or still holds, a run had no room for."""
+    texts = dict(entries.select("entry_id", "content_hash").iter_rows())
+    asked = {recommendation_id(row) for row in plan.drop_nulls("recommendation_type").iter_rows(named=True)} | known
+    # In mode recommend nothing moves; who would have is asked about in another way.
+    asked_away = pl.col("recommendation_type").is_in([RecommendationType.MERGE, RecommendationType.ARCHIVE])
+    moved = set(plan.filter(pl.col("to_state").is_not_null() | asked_away.fill_null(False))["entry_id"])
+    wanted = [
+        (RecommendationType.SUPERSEDE, old, new, None)
+        for old, new in replaced.select("entry_id", "superseded_by").iter_rows()
+    ]
+    wanted += [
+        (RecommendationType.REFRESH, entry, None, occasion)
+        for entry, occasion in outdated.select("entry_id", "occasion").iter_rows()
+    ]
+    return sum(
+        recommendation_id(
+            {
+                "recommendation_type": kind.value,
+                "entry_id": entry,
+                "content_hash": texts[entry],
+                "other_entry_id": other,
+                "other_content_hash": texts[other] if other else None,
+                "occasion": occasion,
+            }
+        )
+        not in asked
+        for kind, entry, other, occasion in wanted
+        if not {entry, other} & moved
+    )
 
 
 def plan_checks(

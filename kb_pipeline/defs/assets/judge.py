@@ -12,6 +12,7 @@ from kb_pipeline.adapters.judges import Judge, choose_judge
 from kb_pipeline.adapters.judges.batch_store import BatchStore
 from kb_pipeline.adapters.judges.rule import RuleJudge
 from kb_pipeline.adapters.runs import add_counts, load_counts, run_status
+from kb_pipeline.adapters.secrets import find_secrets
 from kb_pipeline.adapters.snapshots import load_settled_pairs
 from kb_pipeline.adapters.text_features import TEXT_VERSION
 from kb_pipeline.adapters.unanswered import read_unanswered, write_unanswered
@@ -30,7 +31,9 @@ from kb_pipeline.stages.judge_frames import (
     unanswered,
     verdict_frame,
     with_texts,
+    without_secrets,
 )
+from kb_pipeline.stages.merge_bodies import checked_bodies
 from kb_pipeline.stages.review_answers import answered_by_people, without_settled
 from kb_pipeline.vocabulary import JUDGE_FAILURES, ReasonCode, RunStatus, Verdict
 
@@ -45,7 +48,7 @@ def judge_verdicts(
     knowledge_entries: pl.DataFrame,
     duplicate_pairs: pl.DataFrame,
 ) -> dg.Output[pl.DataFrame]:
-    """MERGE, KEEP_BOTH, CONFLICT or UNSURE for every pair: by rule first, by a model for what the rule leaves open.
+    """MERGE, KEEP_BOTH, CONFLICT, SUPERSEDES or UNSURE for every pair: by rule first, by a model for what the rule leaves open.
 
     Verdicts are kept by text and judge: a pair that was settled is not asked again until a text changes. A judge that
     fails keeps both entries and makes the run degraded. A repeated week asks nobody: it tells what its first run was told.
@@ -89,6 +92,9 @@ def judge_verdicts(
         verdict_frame(pairs, rule, network, pl.concat([asked_rule, asked_network])), knowledge_entries, settled
     )
     verdicts = limit_questions(verdicts, knowledge_entries, step.policy.dedup)
+    verdicts = checked_bodies(
+        knowledge_entries, verdicts, step.policy.merge, max_body_chars=step.policy.load.max_body_chars
+    )
     in_batches_still = int((verdicts["reason"] == ReasonCode.JUDGE_BATCH_PENDING).sum())
     add_counts(
         database,
@@ -152,7 +158,7 @@ def answers(
     replies = iter(judge.decide(asked))
     both, still_open = [known.with_columns(pl.lit(False).alias("failed"))], [reply_frame([], [])]
     for batch in in_batches(len(asked), _NETWORK_BATCH if judge.is_network else _RULE_BATCH):
-        fresh = reply_frame(asked[batch], list(islice(replies, len(asked[batch]))))
+        fresh = without_secrets(reply_frame(asked[batch], list(islice(replies, len(asked[batch])))), find_secrets)
         write_verdicts(database, fingerprint, fresh.filter("cacheable").drop("failed", "cacheable"))
         still_open.append(fresh.filter(~pl.col("cacheable")))
         both.append(fresh.drop("cacheable", "model"))

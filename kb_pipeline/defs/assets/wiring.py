@@ -20,7 +20,16 @@ from kb_pipeline.policy.model import Policy
 from kb_pipeline.schemas import FRAMES, Time
 
 OWNERS = ["team:knowledge-base"]
-_HIDDEN = ("text", "title", "explanation", "exact_key", "merge_key", "content_hash", "other_content_hash")
+_HIDDEN = (
+    "text",
+    "title",
+    "explanation",
+    "suggested_body",
+    "exact_key",
+    "merge_key",
+    "content_hash",
+    "other_content_hash",
+)
 _PREVIEW_ROWS = 8
 _PREVIEW_COLUMNS = 9
 

@@ -1,4 +1,4 @@
-// Keys for people with many questions: j and k move, a accepts, d dismisses, e edits, u takes the last answer back.
+// Keys for people with many questions: j and k move, a accepts, s with the suggested text, d dismisses, e edits, u takes the last answer back.
 "use strict";
 
 const items = [...document.querySelectorAll("a.item")];
