@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
@@ -28,6 +27,7 @@ from typing import Any
 from kb_pipeline.prompts import PAIR_PROMPT, load_prompt
 from kb_pipeline.text.characters import fold_characters
 from kb_pipeline.text.compare import compare
+from kb_pipeline.text.fence import fenced, mark_of
 from kb_pipeline.text.injection import addresses_judge
 from kb_pipeline.vocabulary import Band, Kind, ReasonCode, Verdict
 
@@ -108,8 +108,6 @@ _CANARY_TEXTS: tuple[tuple[str, str, bool], ...] = (
     ),
 )
 """Two texts each, and whether they state the same rule: what any judge worth asking tells apart (X2)."""
-
-_TAG = re.compile(r"<(?=\s*/?\s*entry_)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,13 +258,13 @@ def withheld_reason(request: PairRequest, max_text_chars: int) -> ReasonCode | N
 
 def build_prompt(request: PairRequest) -> tuple[str, str]:
     """The system text and the user message that ask about ``request``; equal requests give equal prompts."""
-    mark = _mark(request)
+    mark = mark_of((PROMPT_VERSION, request.content_hash_l, request.content_hash_r, request.text_l, request.text_r))
     user = "\n".join(
         (
             f"Mark of the tags: {mark}",
             f"Entry A is a {request.kind_l}, entry B is a {request.kind_r}.",
-            _fenced("entry_a", mark, request.text_l),
-            _fenced("entry_b", mark, request.text_r),
+            fenced("entry_a", mark, request.text_l),
+            fenced("entry_b", mark, request.text_r),
             PROMPT.question,
         )
     )
@@ -367,19 +365,6 @@ def recorded_reply(request: PairRequest, recorded: Mapping[str, Any]) -> PairRep
         except ValueError as error:
             raise ValueError(f"{name}: is none that this version knows") from error
     return PairReply(pair_id=request.pair_id, failed=False, cacheable=True, **values)
-
-
-def _mark(request: PairRequest) -> str:
-    # Hashing the texts themselves makes it impossible to write a text that holds its own mark.
-    parts = (PROMPT_VERSION, request.content_hash_l, request.content_hash_r, request.text_l, request.text_r)
-    lengths = ":".join(str(len(part)) for part in parts)
-    return hashlib.sha256("\x00".join((lengths, *parts)).encode("utf-8", "surrogatepass")).hexdigest()[:24]
-
-
-def _fenced(tag: str, mark: str, text: str) -> str:
-    """``text`` between tags with ``mark``; tag look-alikes are escaped and the mark itself is taken out."""
-    inside = _TAG.sub("&lt;", re.sub(re.escape(mark), "", text, flags=re.IGNORECASE))
-    return f'<{tag} mark="{mark}">\n{inside}\n</{tag} mark="{mark}">'
 
 
 @dataclass(frozen=True, slots=True)

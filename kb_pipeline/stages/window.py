@@ -213,11 +213,18 @@ def read_reply(reading: Reading, reply: str, *, min_confidence: float) -> Window
             detail="set aside: the model was wrong about entries with a known answer",
         )
     own = {text.content_hash for text in reading.texts}
-    duplicates = tuple(
-        _duplicate(named, pair, *said)
-        for pair, said in pairs.items()
-        if all(named.texts[name].content_hash in own for name in pair)
+    duplicates = sorted(
+        (
+            _duplicate(named, pair, *said)
+            for pair, said in pairs.items()
+            if all(named.texts[name].content_hash in own for name in pair)
+        ),
+        key=lambda pair: -pair.confidence,
     )
+    # More pairs than texts is no finding but a habit; nobody's queue should pay for it.
+    if (over := len(duplicates) - len(reading.texts)) > 0:
+        dropped["too_many"] += over
+        del duplicates[-over:]
     told = tuple(
         Issue(named.texts[name], *said) for name, said in issues.items() if named.texts[name].content_hash in own
     )
@@ -225,7 +232,7 @@ def read_reply(reading: Reading, reply: str, *, min_confidence: float) -> Window
         return WindowReply(
             dropped=dropped, failure=ReasonCode.JUDGE_INVALID_REPLY, detail="nothing in the reply was usable"
         )
-    return WindowReply(duplicates, told, dropped)
+    return WindowReply(tuple(duplicates), told, dropped)
 
 
 def _duplicate(named: _Named, pair: frozenset[str], confidence: float, sentence: str, body: str | None) -> Duplicate:

@@ -260,6 +260,34 @@ def test_what_the_model_names_becomes_questions(new_corpus: NewCorpus) -> None:
         assert {row["action"] for row in corpus.actions()} == {"recommend"}
 
 
+def test_suggested_texts_and_what_is_replaced_are_asked_about(new_corpus: NewCorpus) -> None:
+    with model(new_corpus) as (corpus, api):
+        buoy = f"bell buoy of {corpus.name}"
+        corpus.load(
+            {"id": "buoy-1", "body": f"The {buoy} is painted in spring.", "created_at": RECENT},
+            {"id": "buoy-2", "body": f"In spring the {buoy} gets its paint.", "created_at": RECENT},
+            {"id": "choice", "kind": "decision", "body": "We chose white paint because it lasts.", "created_at": RECENT,
+             "supersedes": ["old-4"]},
+            {"id": "old-5", "body": "The siren is tested.", "created_at": OLD, "supersedes": ["old-1"]},
+        ).ok()  # fmt: skip
+
+        def say(prompt: str) -> str:
+            texts = entries_of(prompt)
+            if not any(buoy in text for text in texts.values()):
+                return reply(prompt)
+            named = [name_of(texts, words) for words in ("is painted", "gets its paint")]
+            return reply(prompt, [duplicate(*named, 0.9, "Both name the season.", f"The {buoy} is painted in spring.")])
+
+        api.answer = answering(api, say, pair=failure(500))
+        look(corpus)
+        asked = questions(corpus)
+        shown = corpus.kb("review", "show", asked["MERGE", "buoy-1", "buoy-2"]["recommendation_id"], "--json").ok().json
+        assert shown["suggested_body"] == f"The {buoy} is painted in spring."
+        assert ("SUPERSEDE", "choice", "old-4") in asked
+        # Neither of these two is recent.
+        assert ("SUPERSEDE", "old-1", "old-5") not in asked
+
+
 def test_a_pass_that_is_killed_pays_for_no_reading_twice(new_corpus: NewCorpus) -> None:
     with model(new_corpus) as (corpus, api):
         before = corpus.export("--full")

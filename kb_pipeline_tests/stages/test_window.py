@@ -144,6 +144,14 @@ def test_a_pair_of_two_kinds_is_no_duplicate() -> None:
     assert (seen.duplicates, seen.dropped) == ((), {"other_kind": 1})
 
 
+def test_no_more_pairs_than_texts_are_taken_the_surest_first() -> None:
+    named = list(NAMES.values())
+    pairs = [(a, b) for a in named for b in named if a < b]
+    seen = read(*(duplicate(a, b, 0.8 + number / 100) for number, (a, b) in enumerate(pairs)))
+    assert len(pairs) == 6 and seen.dropped == {"too_many": 2}
+    assert [pair.confidence for pair in seen.duplicates] == pytest.approx([0.85, 0.84, 0.83, 0.82])
+
+
 def test_too_long_a_merged_body_costs_only_the_body() -> None:
     seen = read(duplicate(NAMES["a"], NAMES["b"], body="x" * 7000))
     assert seen.duplicates[0].body is None and seen.dropped == {"merged_body": 1}
