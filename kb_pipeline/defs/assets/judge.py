@@ -89,7 +89,7 @@ def judge_verdicts(
         verdict_frame(pairs, rule, network, pl.concat([asked_rule, asked_network])), knowledge_entries, settled
     )
     verdicts = limit_questions(verdicts, knowledge_entries, step.policy.dedup)
-    in_batches_still = int((verdicts["reason"] == ReasonCode.JUDGE_BATCH_PENDING).sum())
+    in_batches_still = int((network["reason"] == ReasonCode.JUDGE_BATCH_PENDING).sum())
     add_counts(
         database,
         step.run.run_id,
