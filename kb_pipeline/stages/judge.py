@@ -30,7 +30,7 @@ from kb_pipeline.vocabulary import Band, Kind, ReasonCode, Verdict
 PROMPT_VERSION = "pair-2"
 """Part of a judge's fingerprint: changes whenever the wording or the reply's shape changes."""
 
-RULE_VERSION = "rules-2"
+RULE_VERSION = "rules-3"
 """Part of the rule judge's fingerprint: changes whenever a rule for pairs may decide otherwise."""
 
 RULE_JUDGE = "rule"

@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from kb_pipeline import schemas
+from kb_pipeline.text.specifics import is_turned
 from kb_pipeline.vocabulary import (
     LIVE_STATES,
     ActionType,
@@ -294,7 +295,7 @@ def _from_verdicts(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
     """What the judge could not settle, as questions."""
     rows: list[dict[str, Any]] = []
     for pair in verdicts.filter(pl.col("verdict") == Verdict.UNSURE).iter_rows(named=True):
-        differs = bool(pair["specifics_only_l"] or pair["specifics_only_r"])
+        differs = is_turned([*pair["specifics_only_l"], *pair["specifics_only_r"]])
         value = (pair["similarity"] or 0.0) - (0.1 if differs else 0.0)
         rows.append(
             {
