@@ -111,8 +111,8 @@ class _Piece(NamedTuple):
 
     ``found`` is the specific that it is by its form or by a list, ``shown`` a word that is only shown, ``negation`` what
     it negates with, ``modal`` the modal it carries. ``ends`` says that a clause ends behind it, ``stops`` that a sentence
-    does, ``counts`` that it is one of the words by which a reach is measured, ``is_plain`` that nothing but its reach is
-    to be noted.
+    does, ``closes`` that no negation reaches beyond it, ``counts`` that it is one of the words by which a reach is
+    measured, ``is_plain`` that nothing but its reach is to be noted.
     """
 
     core: str
@@ -123,6 +123,7 @@ class _Piece(NamedTuple):
     modal: str | None
     ends: bool
     stops: bool
+    closes: bool
     counts: bool
     is_plain: bool
 
@@ -150,8 +151,9 @@ def _piece(piece: str) -> _Piece:
         modal,
         ends,
         piece[-1] in ".!?:;",
+        ends or word in _STOPS,
         word not in _UNCOUNTED and any(map(str.isalnum, word)),
-        not (found or shown or negation or modal or starts or ends or word in _STOPS or _HAN.search(core)),
+        not (found or shown or negation or modal or starts or _HAN.search(core)),
     )
 
 
@@ -207,12 +209,10 @@ def _walk(pieces: list[_Piece]) -> list[tuple[str, str, str]]:
     ledger: list[tuple[str, str, str]] = []
     reach, skip, count = 0, 0, len(pieces)
     modal: str | None = None
-    is_open = True  # a sentence begins here
     for index, piece in enumerate(pieces):
-        opens, is_open = is_open, piece.stops
         if piece.is_plain and modal is None and not skip:
-            if reach and piece.counts:
-                reach -= 1
+            if reach:
+                reach = 0 if piece.closes else reach - piece.counts
             continue
         word = piece.word
         following = pieces[index + 1] if index + 1 < count and not piece.ends else None
@@ -233,6 +233,7 @@ def _walk(pieces: list[_Piece]) -> list[tuple[str, str, str]]:
                     ledger.append((kind, value, sign))
                     negation = None
             elif piece.found:
+                opens = index == 0 or pieces[index - 1].stops
                 if piece.found[0] != "name" or known_name(piece.core, opens_clause=opens):
                     kind, value, skip = _with_unit(piece, pieces, index, following)
                     if kind:
@@ -248,12 +249,12 @@ def _walk(pieces: list[_Piece]) -> list[tuple[str, str, str]]:
                 ledger.append(("negation", negation, "+"))
             denied = _denials(piece.core)
             ledger.extend([("negation", "not", "+")] * denied)
-        if piece.ends or word in _STOPS:
+        if piece.closes:
             reach = 0
         elif negation in ("not", "without", "no longer", "instead of"):
             reach = _REACH + skip
-        elif reach and piece.counts:
-            reach -= 1
+        elif reach:
+            reach -= piece.counts
     if modal is not None:
         ledger.append(("modal", modal, "+"))
     return ledger
