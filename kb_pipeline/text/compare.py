@@ -70,14 +70,11 @@ def compare(text_l: str, text_r: str, kind_l: str, kind_r: str) -> Comparison:
         return decide(Verdict.CONFLICT, reason, f"{clash.left!r} against {clash.right!r}")
     evidence_l, evidence_r = _evidence(ledger_l), _evidence(ledger_r)
     holds_l, holds_r = evidence_r <= evidence_l, evidence_l <= evidence_r
-    apart = tell_apart(tokens_l, tokens_r)
+    are_commands = Kind.SKILL in (kind_l, kind_r) or _are_commands(text_l, text_r, kind_l, kind_r)
+    apart = tell_apart(tokens_l, tokens_r, are_commands=are_commands)
     if apart:
         detail = f"{apart.left!r} against {apart.right!r}"
-        if (
-            apart.is_conflict
-            and Kind.SKILL not in (kind_l, kind_r)
-            and not _are_commands(text_l, text_r, kind_l, kind_r)
-        ):
+        if apart.is_conflict and not are_commands:
             return decide(Verdict.CONFLICT, ReasonCode.JUDGE_CONTRADICTION, detail)
         if not holds_l and not holds_r:
             return decide(Verdict.KEEP_BOTH, ReasonCode.JUDGE_SPECIFICS_DIFFER, detail)

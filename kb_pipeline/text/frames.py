@@ -14,7 +14,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from kb_pipeline.text.antonyms import Sort, opposition
 from kb_pipeline.text.contradiction import calm, regions_of
+from kb_pipeline.text.cues import NEGATIONS
 from kb_pipeline.text.near_synonyms import may_mean_the_same
 from kb_pipeline.text.synonyms import JOIN
 from kb_pipeline.text.units import UNITS
@@ -58,8 +60,12 @@ class Apart(NamedTuple):
     right: str
 
 
-def tell_apart(left: Sequence[str], right: Sequence[str]) -> Apart | None:
-    """What proves that two canonical sequences speak of two things, or None. Symmetric but for the sides."""
+def tell_apart(left: Sequence[str], right: Sequence[str], *, are_commands: bool) -> Apart | None:
+    """What proves that two canonical sequences speak of two things, or None. Symmetric but for the sides.
+
+    ``are_commands`` says that both list a command: there an opposite is another command ("start", "stop"). In other texts a
+    denial or an opposite may be a contradiction that the rule could not make out, so it proves nothing.
+    """
     own, other = calm(left), calm(right)
     if own == other or not own or not other:
         return None
@@ -81,9 +87,18 @@ def tell_apart(left: Sequence[str], right: Sequence[str]) -> Apart | None:
     if is_long and not all(_holds_digit(words) for place in places for words in place):
         # In a longer text one other word is as likely a new edition of it: a person decides.
         return None
+    if not are_commands and any(_may_contradict(*place) for place in places):
+        return None
     if all(_are_two_things(*place) for place in places):
         return Apart(False, False, _readable(places[0][0]), _readable(places[0][1]))
     return None
+
+
+def _may_contradict(own: list[str], other: list[str]) -> bool:
+    """Whether the words of a place deny something, or hold a word and its opposite."""
+    if NEGATIONS.keys() & {*own, *other}:
+        return True
+    return any(opposition(left, right) is Sort.POLAR for left in own for right in other)
 
 
 def _holds_digit(words: list[str]) -> bool:

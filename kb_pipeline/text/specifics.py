@@ -99,6 +99,9 @@ _PLAIN_NUMBER = re.compile(r"\d{1,12}(?:\.\d{1,6})?")
 _HOUR = re.compile(r"\d{1,2}(?::\d{2})?")
 _SMALL = re.compile(r"[1-9]")
 _TENS = closed_list("20 30 40 50 60 70 80 90")
+_PERIODS = closed_list(
+    "second minute hour day night morning evening week month quarter year workday weekday weekend spring summer autumn winter"
+)
 _STOPS = closed_list("but if when unless because otherwise")
 _UNCOUNTED = closed_list("a an the example instance")
 _REACH = 6
@@ -239,7 +242,8 @@ def _walk(pieces: list[_Piece]) -> list[tuple[str, str, str]]:
                     if kind:
                         ledger.append((kind, value, sign))
             elif piece.shown:
-                ledger.append((*piece.shown, sign))
+                if not (word in ("every", "each") and following and _is_period(following)):
+                    ledger.append((*piece.shown, sign))
             else:
                 modal = piece.modal
                 if modal is None and word in ("have", "has") and following and following.word == "to":
@@ -258,6 +262,11 @@ def _walk(pieces: list[_Piece]) -> list[tuple[str, str, str]]:
     if modal is not None:
         ledger.append(("modal", modal, "+"))
     return ledger
+
+
+def _is_period(piece: _Piece) -> bool:
+    """Whether "every" before this piece says how often: "every Sunday", "every night", "every 5 minutes"."""
+    return piece.word in _PERIODS or bool(piece.found and piece.found[0] in ("date", "number"))
 
 
 def _phrase(pieces: list[_Piece], index: int, following: _Piece | None) -> tuple[str, str, int] | None:
