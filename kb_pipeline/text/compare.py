@@ -12,9 +12,10 @@ The rule, in this order:
 4. one sentence with two parts that changed places: CONFLICT, ``judge.contradiction``, where an order is stated, else
    KEEP_BOTH, ``judge.parts_swapped``; with another thing in one place: KEEP_BOTH, ``judge.other_thing``;
 5. equal evidence in the ledgers: UNSURE, ``judge.residue``;
-6. the evidence of one strictly holds that of the other: UNSURE, ``judge.subset``;
-7. they share half of the smaller one, and two at least: UNSURE, ``judge.specifics_overlap``;
-8. else KEEP_BOTH, ``judge.specifics_differ``.
+6. other evidence in two records of machine runs: KEEP_BOTH, ``judge.specifics_differ``;
+7. the evidence of one strictly holds that of the other: UNSURE, ``judge.subset``;
+8. they share half of the smaller one, and two at least: UNSURE, ``judge.specifics_overlap``;
+9. else KEEP_BOTH, ``judge.specifics_differ``.
 
 Evidence are the distinct numbers, names, paths and the like of a text, whether denied or not: rewording repeats them, turns
 "do not do X" into "X is to be avoided", and adds modals and quantifiers. A merge asks for equal ledgers in full.
@@ -34,6 +35,7 @@ from kb_pipeline.text.contradiction import Clash, find_clash
 from kb_pipeline.text.cues import MARKS
 from kb_pipeline.text.frames import tell_apart
 from kb_pipeline.text.normalise import exact_normal
+from kb_pipeline.text.phrases import is_event_record
 from kb_pipeline.text.specifics import EVIDENCE, Specific, difference, specifics
 from kb_pipeline.vocabulary import Kind, ReasonCode, Verdict
 
@@ -82,6 +84,8 @@ def compare(text_l: str, text_r: str, kind_l: str, kind_r: str) -> Comparison:
         return decide(Verdict.KEEP_BOTH, reason, detail)
     if holds_l and holds_r:
         return decide(Verdict.UNSURE, ReasonCode.JUDGE_RESIDUE, "same specifics, other words")
+    if is_event_record(text_l) and is_event_record(text_r):
+        return decide(Verdict.KEEP_BOTH, ReasonCode.JUDGE_SPECIFICS_DIFFER, "records of two occasions")
     if holds_l or holds_r:
         more = "left" if holds_l else "right"
         return decide(
