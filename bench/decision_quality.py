@@ -25,12 +25,12 @@ sys.path.insert(0, str(REPOSITORY))
 
 from kb_pipeline.stages import evaluation  # noqa: E402
 from kb_pipeline.text.canonical import canonical_key  # noqa: E402
+from kb_pipeline.text.changes import Mutant, generate  # noqa: E402
 from kb_pipeline.text.compare import compare  # noqa: E402
+from kb_pipeline.text.mutants import FLAGGED, MUTATIONS  # noqa: E402
 from kb_pipeline.text.normalise import entry_text  # noqa: E402
+from kb_pipeline.text.reformattings import REFORMATTINGS  # noqa: E402
 from kb_pipeline.vocabulary import Verdict  # noqa: E402
-from kb_pipeline_tests.text.changes import Mutant, generate  # noqa: E402
-from kb_pipeline_tests.text.mutants import FLAGGED, MUTATIONS  # noqa: E402
-from kb_pipeline_tests.text.reformattings import REFORMATTINGS  # noqa: E402
 
 Row = dict[str, Any]
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from kb_pipeline.commands.evaluate_mutants import mutants
 from kb_pipeline.commands.options import end_progress, json_option, print_json, progress
 
 if TYPE_CHECKING:
@@ -273,3 +274,6 @@ def share(row: Mapping[str, Any], name: str) -> str:
     if row[name] is None:
         return "-"
     return f"{row[name]:.3f} [{row[f'{name}_low']:.3f}-{row[f'{name}_high']:.3f}]"
+
+
+evaluate.add_command(mutants)

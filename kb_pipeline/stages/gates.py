@@ -162,7 +162,7 @@ def nearest_active(
                     "max_similarity": round(cosine, 5),
                     "too_similar": too_similar,
                     "may_strengthen": comparison is not None
-                    and comparison.verdict is not Verdict.CONFLICT
+                    and comparison.verdict in (Verdict.MERGE, Verdict.UNSURE)
                     and not comparison.specifics_only_l
                     and not comparison.specifics_only_r,
                 }

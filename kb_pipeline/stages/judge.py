@@ -31,7 +31,7 @@ from kb_pipeline.text.fence import fenced, mark_of
 from kb_pipeline.text.injection import addresses_judge
 from kb_pipeline.vocabulary import Band, Kind, ReasonCode, Verdict
 
-RULE_VERSION = "rules-2"
+RULE_VERSION = "rules-3"
 """Part of the rule judge's fingerprint: changes whenever a rule for pairs may decide otherwise."""
 
 RULE_JUDGE = "rule"

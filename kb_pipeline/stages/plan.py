@@ -18,6 +18,7 @@ from typing import Any
 import polars as pl
 
 from kb_pipeline import schemas
+from kb_pipeline.text.specifics import is_turned
 from kb_pipeline.vocabulary import (
     LIVE_STATES,
     ActionType,
@@ -332,7 +333,7 @@ def _from_verdicts(verdicts: pl.DataFrame) -> list[dict[str, Any]]:
                 | _question(RecommendationType.SUPERSEDE, Severity.MEDIUM, pair["similarity"])
             )
             continue
-        differs = bool(pair["specifics_only_l"] or pair["specifics_only_r"])
+        differs = is_turned([*pair["specifics_only_l"], *pair["specifics_only_r"]])
         value = (pair["similarity"] or 0.0) - (0.1 if differs else 0.0)
         rows.append(
             said

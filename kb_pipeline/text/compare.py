@@ -7,11 +7,18 @@ The rule, in this order:
 
 1. equal exact keys and equal ledgers: MERGE, ``judge.exact``;
 2. equal canonical keys and equal ledgers: MERGE, ``judge.canonical``;
-3. equal but for a negation or an opposite: CONFLICT, ``judge.contradiction``; but for a number, unit, date or
-   version: CONFLICT, ``judge.value_mismatch``; long texts sentence by sentence, shared sentences taken out first;
-4. one ledger strictly holds the other: UNSURE, ``judge.subset``;
-5. equal ledgers: UNSURE, ``judge.residue``;
-6. else KEEP_BOTH, ``judge.specifics_differ``.
+3. equal but for a negation, an opposite or a check mark: CONFLICT, ``judge.contradiction``; but for a number, unit, date
+   or version: CONFLICT, ``judge.value_mismatch``; long texts sentence by sentence, shared sentences taken out first;
+4. one sentence with two parts that changed places: CONFLICT, ``judge.contradiction``, where an order is stated, else
+   KEEP_BOTH, ``judge.parts_swapped``; with another thing in one place: KEEP_BOTH, ``judge.other_thing``;
+5. equal evidence in the ledgers: UNSURE, ``judge.residue``;
+6. other evidence in two records of machine runs: KEEP_BOTH, ``judge.specifics_differ``;
+7. the evidence of one strictly holds that of the other: UNSURE, ``judge.subset``;
+8. they share half of the smaller one, and two at least: UNSURE, ``judge.specifics_overlap``;
+9. else KEEP_BOTH, ``judge.specifics_differ``.
+
+Evidence are the distinct numbers, names, paths and the like of a text, whether denied or not: rewording repeats them, turns
+"do not do X" into "X is to be avoided", and adds modals and quantifiers. A merge asks for equal ledgers in full.
 
 The rule is symmetric: swapping the texts swaps the sides of the result and changes nothing else.
 """
@@ -25,8 +32,11 @@ from typing import NamedTuple
 
 from kb_pipeline.text.canonical import canonical_tokens
 from kb_pipeline.text.contradiction import Clash, find_clash
+from kb_pipeline.text.cues import MARKS
+from kb_pipeline.text.frames import tell_apart
 from kb_pipeline.text.normalise import exact_normal
-from kb_pipeline.text.specifics import Specific, difference, specifics
+from kb_pipeline.text.phrases import is_event_record
+from kb_pipeline.text.specifics import EVIDENCE, Specific, difference, specifics
 from kb_pipeline.vocabulary import Kind, ReasonCode, Verdict
 
 
@@ -60,13 +70,31 @@ def compare(text_l: str, text_r: str, kind_l: str, kind_r: str) -> Comparison:
     if clash:
         reason = ReasonCode.JUDGE_VALUE_MISMATCH if clash.is_value else ReasonCode.JUDGE_CONTRADICTION
         return decide(Verdict.CONFLICT, reason, f"{clash.left!r} against {clash.right!r}")
-    if ledger_l == ledger_r:
+    evidence_l, evidence_r = _evidence(ledger_l), _evidence(ledger_r)
+    holds_l, holds_r = evidence_r <= evidence_l, evidence_l <= evidence_r
+    are_commands = Kind.SKILL in (kind_l, kind_r) or _are_commands(text_l, text_r, kind_l, kind_r)
+    apart = tell_apart(tokens_l, tokens_r, are_commands=are_commands)
+    if apart:
+        detail = f"{apart.left!r} against {apart.right!r}"
+        if apart.is_conflict and not are_commands:
+            return decide(Verdict.CONFLICT, ReasonCode.JUDGE_CONTRADICTION, detail)
+        if not holds_l and not holds_r:
+            return decide(Verdict.KEEP_BOTH, ReasonCode.JUDGE_SPECIFICS_DIFFER, detail)
+        reason = ReasonCode.JUDGE_PARTS_SWAPPED if apart.is_swap else ReasonCode.JUDGE_OTHER_THING
+        return decide(Verdict.KEEP_BOTH, reason, detail)
+    if holds_l and holds_r:
         return decide(Verdict.UNSURE, ReasonCode.JUDGE_RESIDUE, "same specifics, other words")
-    if not only_l or not only_r:
-        more = "right" if not only_l else "left"
+    if is_event_record(text_l) and is_event_record(text_r):
+        return decide(Verdict.KEEP_BOTH, ReasonCode.JUDGE_SPECIFICS_DIFFER, "records of two occasions")
+    if holds_l or holds_r:
+        more = "left" if holds_l else "right"
         return decide(
             Verdict.UNSURE, ReasonCode.JUDGE_SUBSET, f"the {more} text holds all specifics of the other and more"
         )
+    shared = len(evidence_l & evidence_r)
+    if shared >= _MIN_SHARED and shared >= _MIN_SHARED_PART * min(len(evidence_l), len(evidence_r)):
+        detail = f"{shared} shared specifics, others on both sides"
+        return decide(Verdict.UNSURE, ReasonCode.JUDGE_SPECIFICS_OVERLAP, detail)
     return decide(Verdict.KEEP_BOTH, ReasonCode.JUDGE_SPECIFICS_DIFFER, "each text holds specifics the other lacks")
 
 
@@ -87,10 +115,23 @@ _TELLING_SENTENCE_TOKENS = 7
 _MIN_TITLE_OVERLAP = 0.5
 
 
+_MIN_SHARED = 2
+_MIN_SHARED_PART = 0.5
+
+
+def _evidence(ledger: Counter[Specific]) -> frozenset[tuple[str, str]]:
+    return frozenset((specific.type, specific.value) for specific in ledger if specific.type in EVIDENCE)
+
+
+def _are_commands(text_l: str, text_r: str, kind_l: str, kind_r: str) -> bool:
+    """Whether both texts list a command with its description, as skills and facts do."""
+    return {kind_l, kind_r} <= _COMMAND_KINDS and all(map(_lists_a_command, (text_l, text_r)))
+
+
 def _find_conflict(
     text_l: str, text_r: str, tokens_l: tuple[str, ...], tokens_r: tuple[str, ...], kinds: set[str]
 ) -> Clash | None:
-    clash = find_clash(tokens_l, tokens_r)
+    clash = _mark_clash(text_l, text_r) or find_clash(tokens_l, tokens_r)
     listed = kinds <= _COMMAND_KINDS and all(map(_lists_a_command, (text_l, text_r)))
     if clash is None:
         # Descriptions of two commands are bound to share sentences but for a word.
@@ -100,6 +141,23 @@ def _find_conflict(
     if clash.is_opposite and (listed or _differ_in_first_verb(text_l, text_r, clash, kinds)):
         return None
     return clash
+
+
+_MARK = re.compile(r"\[[ xX-]\]|[" + "".join(MARKS) + "]")
+
+
+def _mark_clash(text_l: str, text_r: str) -> Clash | None:
+    """The texts differ in nothing but a check mark or a box: yes against no, done against open."""
+    marks_l, marks_r = _MARK.findall(text_l), _MARK.findall(text_r)
+    if not marks_l or len(marks_l) != len(marks_r) or marks_l == marks_r:
+        return None
+    if canonical_tokens(_MARK.sub(" ", text_l)) != canonical_tokens(_MARK.sub(" ", text_r)):
+        return None
+    signs_l, signs_r = ([MARKS.get(mark, mark.lower()) for mark in marks] for marks in (marks_l, marks_r))
+    if signs_l == signs_r:
+        return None
+    place = next(place for place, (own, other) in enumerate(zip(signs_l, signs_r, strict=True)) if own != other)
+    return Clash(False, False, marks_l[place], marks_r[place], 0)
 
 
 def _lists_a_command(text: str) -> bool:

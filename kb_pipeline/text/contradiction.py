@@ -10,21 +10,38 @@ once negations are taken out, and one of them is negated where the other is not.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
 from typing import NamedTuple
 
+from kb_pipeline.text.amounts import one_amount
 from kb_pipeline.text.antonyms import Sort, opposition, stem
+from kb_pipeline.text.characters import SPACELESS
+from kb_pipeline.text.cues import FOREIGN_NEGATIONS, SPACELESS_NEGATIONS, SPACELESS_NO_NEGATION
 from kb_pipeline.text.synonyms import CONTRACTIONS, JOIN
 from kb_pipeline.text.units import UNITS
 from kb_pipeline.text.values import competes, is_reference_label
 from kb_pipeline.text.wordlists import closed_list
 
-_CUES = closed_list("not never no none nobody nothing neither nor without avoid refrain")
+_CUES = closed_list("not never no none nobody nothing neither nor without avoid refrain non") | FOREIGN_NEGATIONS
 _LIGHT = closed_list(
-    "do does did is are was were be been being am there it that which who any some always ever from you of-the"
+    "do does did is are was were be been being am there it that which who any some always ever from you of-the "
+    "ne ein eine einen einem einer eines un une des du de"
 )
-_KEPT_WITHIN = {"without": "with", "nobody": "person", "nothing": "thing"}
+_KEPT_WITHIN = {
+    "without": "with",
+    "nobody": "person",
+    "nothing": "thing",
+    "ohne": "mit",
+    "sans": "avec",
+    "sin": "con",
+    "senza": "con",
+    "sem": "com",
+    "zonder": "met",
+    "без": "с",
+}
+"""What is left of a word that denies once its denial is taken out."""
 _SAME_WORDS = {
     "someone": "person",
     "somebody": "person",
@@ -41,6 +58,8 @@ _BEFORE_ACTION = closed_list(
 _CHOICE = closed_list(
     "prefer prefers preferred default defaults choose chose chosen make makes keep keeps mark declare"
 )
+_SPACELESS = re.compile(f"([{SPACELESS}]+)")
+_AGREEMENT = tuple(map(closed_list, ("is are", "was were", "has have", "does do", "this these", "that those")))
 _MAX_DIFFERENCES = 6
 _MAX_MATCHED = 250_000
 _MAX_EXTRA_WORDS = 3
@@ -73,8 +92,8 @@ def find_clash(left: Sequence[str], right: Sequence[str], *, is_whole: bool = Tr
     set_l, set_r = set(left), set(right)
     if max(len(set_l - set_r), len(set_r - set_l)) > _MAX_DIFFERENCES + 2:
         return None
-    lowered_l, lowered_r = _calm(left), _calm(right)
-    regions = _regions(lowered_l, lowered_r)
+    lowered_l, lowered_r = calm(left), calm(right)
+    regions = regions_of(lowered_l, lowered_r)
     if regions is None:
         return None
     return (
@@ -84,11 +103,16 @@ def find_clash(left: Sequence[str], right: Sequence[str], *, is_whole: bool = Tr
     )
 
 
-def _calm(tokens: Sequence[str]) -> list[str]:
-    """The tokens with words in capitals ("NEVER", "DON'T") in lower case: here emphasis is no difference."""
+def calm(tokens: Sequence[str]) -> list[str]:
+    """The tokens as they are compared here: emphasis in capitals ("NEVER") lowered, Chinese and Japanese runs parted."""
     calm: list[str] = []
     for token in tokens:
-        if len(token) > 1 and token.isupper() and token.replace("'", "").isalpha() and token not in UNITS:
+        if not token.isascii() and _SPACELESS.search(token):
+            # Scripts without spaces: a sign is a word.
+            calm.extend(
+                sign for part in _SPACELESS.split(token) for sign in (part if _is_run(part) else (part,)) if sign
+            )
+        elif len(token) > 1 and token.isupper() and token.replace("'", "").isalpha() and token not in UNITS:
             lowered = token.lower()
             calm.extend(CONTRACTIONS.get(lowered, (lowered,)))
         else:
@@ -96,7 +120,11 @@ def _calm(tokens: Sequence[str]) -> list[str]:
     return calm
 
 
-def _regions(left: list[str], right: list[str]) -> list[_Region] | None:
+def _is_run(part: str) -> bool:
+    return bool(_SPACELESS.fullmatch(part))
+
+
+def regions_of(left: list[str], right: list[str]) -> list[_Region] | None:
     """The places where the sequences differ, as (start, end) in each; None when they are too many to be one change."""
     if len(left) == len(right):
         places = [place for place in range(len(left)) if left[place] != right[place]]
@@ -136,18 +164,42 @@ def _around(tokens: list[str], start: int, end: int) -> str:
 
 
 def _value_clash(left: list[str], right: list[str], regions: list[_Region], is_whole: bool) -> Clash | None:
-    """Every difference is a value against a value of the same sort: numbers, units, dates, versions, key=value."""
-    for i1, i2, j1, j2 in regions:
+    """Every difference is a value against a value of the same sort: numbers, units, dates, versions, key=value.
+
+    Beside them words may differ that only agree with the number ("one approval is", "two approvals are").
+    """
+    values: list[_Region] = []
+    for region in regions:
+        i1, i2, j1, j2 = region
         if i2 - i1 != j2 - j1:
             return None
-        if not all(competes(own, other) for own, other in zip(left[i1:i2], right[j1:j2], strict=True)):
+        pairs = list(zip(left[i1:i2], right[j1:j2], strict=True))
+        is_value = [competes(own, other) for own, other in pairs]
+        if any(is_value):
+            values.append(region)
+        if not all(known or _agree(*pair) for known, pair in zip(is_value, pairs, strict=True)):
             return None
         if i1 > 0 and is_reference_label(left[i1 - 1], is_whole=is_whole):
             return None
-    if not regions or len(left) < 2 or (len(regions) > 1 and _is_bare_list(left, regions)):
+    if not values or len(left) < 2 or (len(regions) > 1 and _is_bare_list(left, regions)):
         return None
-    i1, i2, j1, j2 = regions[0]
+    if len(values) == 1 and _are_one_amount(left, right, values[0]):
+        return None
+    i1, i2, j1, j2 = values[0]
     return Clash(True, False, _around(left, i1, i2), _around(right, j1, j2), i1)
+
+
+def _agree(left: str, right: str) -> bool:
+    """Whether two words are the singular and the plural of one."""
+    return stem(left) == stem(right) or any(left in words and right in words for words in _AGREEMENT)
+
+
+def _are_one_amount(left: list[str], right: list[str], region: _Region) -> bool:
+    """Whether the only difference is how one amount is written: 60 s and 1 min."""
+    i1, i2, j1, j2 = region
+    if i2 - i1 == 1 and i1 > 0 and left[i1] in UNITS:
+        i1, j1 = i1 - 1, j1 - 1
+    return i2 - i1 == 2 and one_amount(*left[i1:i2]) == one_amount(*right[j1:j2])
 
 
 def _is_bare_list(tokens: list[str], regions: list[_Region]) -> bool:
@@ -170,7 +222,7 @@ def _opposite_clash(left: list[str], right: list[str], regions: list[_Region]) -
             continue
         if found:
             return None
-        sort = opposition(_phrase(own), _phrase(other))
+        sort = opposition(_phrase(own), _phrase(other)) or _opposed_throughout(own, other, left[:i1])
         if sort is None:
             return None
         found = region
@@ -187,6 +239,17 @@ def _opposite_clash(left: list[str], right: list[str], regions: list[_Region]) -
     return Clash(False, True, _around(left, i1, i2), _around(right, j1, j2), i1)
 
 
+def _opposed_throughout(own: list[str], other: list[str], before: list[str]) -> Sort | None:
+    """Whether each word of a choice stands against its opposite ("prefer many small", "prefer few large").
+
+    Elsewhere two opposites may cancel each other ("always succeeds", "never fails").
+    """
+    if len(own) < 2 or len(own) != len(other) or not _CHOICE & set(before):
+        return None
+    sorts = [opposition(left, right) for left, right in zip(own, other, strict=True)]
+    return Sort.POLAR if all(sorts) else None
+
+
 def _phrase(tokens: list[str]) -> str:
     """The tokens as the lists of opposites write a phrase."""
     return "_".join(tokens).replace(JOIN, "_")
@@ -201,8 +264,9 @@ def _reduced(tokens: list[str]) -> tuple[list[str], list[int]]:
     """The stems of the words that carry meaning, and the places among them where a negation stood."""
     words: list[str] = []
     places: list[int] = []
-    for index, word in enumerate(tokens):
-        if word in _CUES:
+    for index, written in enumerate(tokens):
+        word = written[2:] if written.startswith("n'") and len(written) > 2 else written
+        if word in _CUES or _denies(tokens, index):
             places.append(len(words))
             kept = _KEPT_WITHIN.get(word)
             if kept:
@@ -214,9 +278,21 @@ def _reduced(tokens: list[str]) -> tuple[list[str], list[int]]:
     return words, places
 
 
+def _denies(tokens: list[str], index: int) -> bool:
+    """Whether a sign of a script without spaces denies what follows (and is no part of a word like "different")."""
+    sign = tokens[index]
+    if sign not in SPACELESS_NEGATIONS:
+        return False
+    return "".join(tokens[index : index + 2]) not in SPACELESS_NO_NEGATION and (
+        "".join(tokens[max(0, index - 1) : index + 1]) not in SPACELESS_NO_NEGATION
+    )
+
+
 def _negation_clash(left: list[str], right: list[str]) -> Clash | None:
     """The words agree, and the negations do not: one side has more of them, or has them elsewhere."""
-    if not _CUES & {*left, *right}:
+    if not _CUES & {*left, *right} and not any(
+        _denies(side, place) for side in (left, right) for place in range(len(side))
+    ):
         return None
     words_l, places_l = _reduced(left)
     words_r, places_r = _reduced(right)

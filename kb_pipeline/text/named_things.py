@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import re
 
+from kb_pipeline.text.amounts import one_amount, shortened
+from kb_pipeline.text.moments import iso_date, time_of_day
 from kb_pipeline.text.units import GROUPED_NUMBER, HYPHENED_UNIT, NUMBER, NUMBER_WITH_UNIT, UNITS, plain_number
 from kb_pipeline.text.wordlists import closed_list
 
@@ -19,10 +21,8 @@ MAX_NAME_CHARS = 300
 _URL = re.compile(r"(?:[a-z][a-z0-9+.-]*://|www\.|mailto:)\S+", re.IGNORECASE)
 _FLAG = re.compile(r"--?[A-Za-z][\w.-]*(?:=.*)?")
 _ENV = re.compile(r"\$\{?[A-Za-z_]\w*\}?|[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
-_DATE = re.compile(
-    r"\d{4}[-/]\d{1,2}[-/]\d{1,2}(?:[T ]?\d{2}:\d{2}\S*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\d{4}-\d{2}"
-    r"|\d{1,2}:\d{2}(?::\d{2})?"
-)
+_DATE = re.compile(r"\d{4}[-/]\d{1,2}[-/]\d{1,2}(?:[T ]?\d{2}:\d{2}\S*)?|\d{1,2}[/.]\d{1,2}[/.]\d{2,4}|\d{4}-\d{2}")
+_TIME = re.compile(r"\d{1,2}:\d{2}(?::\d{2})?")
 _VERSION = re.compile(
     r"[vV]\d+(?:\.\d+)*[\w.+-]*|\d+(?:\.\d+){2,}[\w.+-]*|\d+(?:\.\d+)+(?:[-+][\w.]+|rc\d+|[ab]\d+)|\d+\.x"
 )
@@ -36,7 +36,7 @@ _FILE = re.compile(
 )
 _SLASHED_WORDS = re.compile(r"[^\W\d_]+(?:/[^\W\d_]+)+")
 _HYPHENED_WORDS = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)+")
-_REFERENCE = re.compile(r"#\d+")
+_REFERENCE = re.compile(r"#\d+|X-[A-Z][A-Za-z]*(?:-[A-Z][A-Za-z]*)*")
 _NAME = re.compile(
     r"(?=.*[^\W\d])"  # a letter or underscore somewhere, and one sign of a name:
     r"(?:.*_.*|.*[a-z0-9].*[A-Z].*|[A-Z]{2,}.*|.*\d.*|.*[^\W\d_][.:]{1,2}[^\W\d_].*|.*\(.*|[@#$%&].+|.*[=<>\\{}|^~].*)"
@@ -68,7 +68,11 @@ def core_of(piece: str) -> tuple[str, bool]:
 
 
 def classify(core: str) -> tuple[str, str] | None:
-    """Return the type and the canonical value of a core, or None for a plain word."""
+    """Return the type and the canonical value of a core, or None for a plain word.
+
+    Types: url, number, date, time, version, flag, env, path, identifier. Names of known languages and tools are plain
+    words here (``known_names``).
+    """
     if len(core) > MAX_NAME_CHARS:
         return ("identifier", core)
     if core.isalpha() and (len(core) < 2 or core[1:] == core[1:].lower() or core in _SHOUTED):
@@ -89,7 +93,11 @@ def classify(core: str) -> tuple[str, str] | None:
         return ("path", core)
     if "/" in core and any(map(str.isalnum, core)):
         return None if _SLASHED_WORDS.fullmatch(core) and core == core.lower() else ("path", core)
-    if _HYPHENED_WORDS.fullmatch(core) and all(part[1:] == part[1:].lower() for part in core.split("-")):
+    if (
+        not core.startswith("X-")
+        and _HYPHENED_WORDS.fullmatch(core)
+        and all(part[1:] == part[1:].lower() for part in core.split("-"))
+    ):
         return None
     if _RANGE.fullmatch(core):
         return ("number", core)
@@ -100,21 +108,34 @@ def classify(core: str) -> tuple[str, str] | None:
     return None
 
 
+def amount(number: str, unit: str) -> str:
+    """The one way to write so much of a unit: ``10 s`` for 10 seconds, ``2 min`` for 120 s."""
+    return " ".join(one_amount(plain_number(number), unit))
+
+
 def _amount(core: str) -> tuple[str, str] | None:
     """The number, date or version that ``core`` is, or None."""
     if NUMBER.fullmatch(core) or GROUPED_NUMBER.fullmatch(core):
         return ("number", plain_number(core))
     if _DATE.fullmatch(core):
-        return ("date", core)
+        return ("date", iso_date(core) or core)
+    if _TIME.fullmatch(core):
+        return ("time", core)
+    time = time_of_day(core)
+    if time:
+        return ("time", time)
     if _VERSION.fullmatch(core):
-        return ("version", core)
+        return ("version", core[1:] if core[0] in "vV" else core)
     match = NUMBER_WITH_UNIT.fullmatch(core)
     if match:
-        return ("number", f"{plain_number(match.group(1))} {UNITS[match.group(2)]}")
+        return ("number", amount(match.group(1), UNITS[match.group(2)]))
     match = HYPHENED_UNIT.fullmatch(core)
     if match:
         unit = UNITS.get(match.group(2))
-        return ("number", plain_number(match.group(1)) + (f" {unit}" if unit else ""))
+        return ("number", amount(match.group(1), unit) if unit else plain_number(match.group(1)))
+    short = shortened(core)
+    if short:
+        return ("number", short)
     match = _COMPARED.fullmatch(core) or _MONEY.fullmatch(core)
     inner = classify(match.group(2)) if match else None
     return (inner[0], match.group(1) + inner[1]) if match and inner else None

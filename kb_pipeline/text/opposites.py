@@ -43,7 +43,7 @@ trust | distrust ; sequential serial | parallel ; sequentially | concurrently si
 inclusive | exclusive ; lossless | lossy ; verbose | quiet silent terse ; unique | duplicate ; sorted | unsorted
 ordered | unordered ; signed | unsigned ; tracked | untracked ; checked | unchecked ; managed | unmanaged
 still | no_longer ; protect | expose ; static | dynamic ; local | global ; eventual | immediate
-optimistic | pessimistic ; shared | exclusive ; nullable | nonnullable non_nullable ; hit catch | miss
+optimistic | pessimistic ; shared | exclusive private ; able | unable ; nullable | nonnullable non_nullable ; hit catch | miss
 attack | defend ; put_on | take_off
 """
 """Opposite wherever they stand (enable and disable, valid and invalid)."""

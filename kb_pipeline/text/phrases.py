@@ -1,11 +1,15 @@
 r"""Phrases by which a text shows what it is made of: reasons, steps, event records, several topics.
 
-Belongs here: patterns for whole columns of texts, so they are in the dialect that Polars reads: no look-around. Every one
+Belongs here: patterns for whole columns of texts, so they are in the dialect that Polars reads: no look-around; and the
+one test of them for a single text. Every one
 must make sense to a reader who has never seen the texts that it is tried on. Does not belong here: what follows from a
 match (stages/flags).
 """
 
 from __future__ import annotations
+
+import re
+from functools import cache
 
 REASONS: tuple[str, ...] = (
     # A clause of reason, purpose or consequence.
@@ -124,6 +128,23 @@ LOG_LINE = (
     r"\{\s*\"(?:event|timestamp|level|ts|run_id|session_id)\"\s*:)"
 )
 """The text opens like a line of a log."""
+
+_RECORD_FIELDS = 3
+
+
+def is_event_record(text: str) -> bool:
+    """Whether one text only records an occasion: several named values of a run, a line of a log, or what happened when."""
+    if _compiled(GUIDANCE).search(text):
+        return False
+    if _compiled(LOG_LINE).search(text) or len(_compiled(RECORD_FIELD).findall(text)) >= _RECORD_FIELDS:
+        return True
+    return bool(_compiled(EVENT).search(text) and _compiled(INSTANCE).search(text))
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern)
+
 
 GUIDANCE = (
     r"(?i)\b(?:must|should|shall|always|never|don't|do not|avoid|prefer|instead|use|ensure|make sure|"

@@ -19,10 +19,12 @@ _WEEKDAYS = frozenset(
     for day in ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
     for ending in ("", "s")
 )
-_MONTHS = closed_list("january february march april june july august september october november december")
+_MONTHS = closed_list("january february march april may june july august september october november december")
 _SIGNS = frozenset((">", ">=", "<", "<=", "==", "!=", "="))
 _ORDINALS = closed_list("first second third fourth fifth sixth seventh eighth ninth tenth")
-_CLOSED_SORTS = (_WEEKDAYS, _MONTHS, _SIGNS, _ORDINALS, frozenset(UNITS.values()))
+_NUMERALS = frozenset("一二三四五六七八九十百千万两零")
+_CLOSED_SORTS = (_WEEKDAYS, _MONTHS, _SIGNS, _ORDINALS, _NUMERALS, frozenset(UNITS.values()))
+_SIGNED_NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?")
 _NUMBER_PART = re.compile(
     r"(?<![\w.])[vV]?\d+(?:[.,]\d+)*(?:(?:"
     + "|".join(sorted(map(re.escape, {*UNITS, *"xkKMGTm"}), key=len, reverse=True))
@@ -49,6 +51,8 @@ def competes(left: str, right: str) -> bool:
     """Whether two different tokens are values of one sort, so that a text with the one contradicts the other."""
     if any(left in sort and right in sort for sort in _CLOSED_SORTS):
         return True
+    if _SIGNED_NUMBER.fullmatch(left) and _SIGNED_NUMBER.fullmatch(right):
+        return left.removeprefix("+") != right.removeprefix("+")
     if _NAME.fullmatch(left) or _NAME.fullmatch(right):
         return bool(_is_plain_ratio(left) and _is_plain_ratio(right))
     key_l, key_r = _KEY_VALUE.fullmatch(left), _KEY_VALUE.fullmatch(right)

@@ -270,7 +270,7 @@ def test_the_queue_is_ordered_by_likeness_less_a_step_for_what_differs() -> None
         {
             "verdicts": [
                 unsure | {"entry_id_l": "a", "entry_id_r": "b", "similarity": 0.9},
-                unsure | {"entry_id_l": "a", "entry_id_r": "c", "similarity": 0.95, "specifics_only_l": ["3"]},
+                unsure | {"entry_id_l": "a", "entry_id_r": "c", "similarity": 0.95, "specifics_only_l": ["number 3"]},
                 unsure | {"entry_id_l": "b", "entry_id_r": "c", "similarity": None},
             ]
         }

@@ -8,12 +8,12 @@ from collections import Counter
 import pytest
 
 from kb_pipeline.text.canonical import canonical_key
+from kb_pipeline.text.changes import generate
 from kb_pipeline.text.compare import compare
+from kb_pipeline.text.mutants import FLAGGED, MUTATIONS
 from kb_pipeline.text.normalise import entry_text
+from kb_pipeline.text.reformattings import REFORMATTINGS
 from kb_pipeline.vocabulary import Verdict
-from kb_pipeline_tests.text.changes import generate
-from kb_pipeline_tests.text.mutants import FLAGGED, MUTATIONS
-from kb_pipeline_tests.text.reformattings import REFORMATTINGS
 from kb_pipeline_tests.text.table_cases import shared_rows, table
 
 RULES: list[str] = table("rules")

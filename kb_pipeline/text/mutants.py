@@ -9,11 +9,13 @@ from __future__ import annotations
 import random
 import re
 
-from kb_pipeline_tests.text.changes import Change, at, by, swapped, to
+from kb_pipeline.text.changes import Change, at, by, swapped, to
+from kb_pipeline.text.units import NUMBER_WORDS
 
 _UNITS = "seconds minutes hours days weeks months ms s min h MB GB KB TB px em rem % bytes"
 _PLAIN_NUMBER = r"(?<![\w.,:/#-])\d{1,6}(?![\w.,:/-]*\w)"
 _NAME = r"\b(?:[a-z]+[A-Z]\w+|[a-z]+_[a-z_]+|[A-Z][a-z]+[A-Z]\w*|[A-Z]{2,}[A-Z_]*)\b"
+_NUMBER_WORDS = "|".join(NUMBER_WORDS)
 _BEFORE = r"(?<=[\s`(])"
 
 
@@ -45,7 +47,7 @@ def _typo(rng: random.Random, match: re.Match[str]) -> str | None:
 
 
 def _pair(template: str) -> Change:
-    """Rewrite two neighbouring words; the template names them ``\\1`` and ``\\2``."""
+    r"""Rewrite two neighbouring words; the template names them ``\1`` and ``\2``."""
 
     def replace(_: random.Random, match: re.Match[str]) -> str | None:
         return match.expand(template) if match.group(1).lower() != match.group(2).lower() else None
@@ -83,7 +85,7 @@ def _inserted(rng: random.Random, match: re.Match[str]) -> str:
 
 def _first_sentence_last(_: random.Random, text: str) -> str | None:
     parts = re.split(r"(?<=[.;]) ", text)
-    if len(parts) < 2 or parts[0].rstrip(".;") == parts[1].rstrip(".;"):
+    if len(parts) < 2 or not parts[-1].strip() or parts[0].rstrip(".;") == parts[1].rstrip(".;"):
         return None
     return " ".join([*parts[1:], parts[0]])
 
@@ -212,8 +214,9 @@ MUTATIONS: dict[str, Change] = {
     "word_doubled": at(r"\b([A-Za-z]{4,})\b", to(r"\1 \1")),
     "word_changed": at(r"\b[a-z]{4,}\b", _typo),
     "plural": at(
-        r"(?<!\d )(?<!two )(?<!three )(?<!five )\b([a-z]{3,})s\b",
-        lambda _, m: None if re.search("[sui]$|ward$", m.group(1)) else m.group(1),
+        # Behind a number "day" and "days" are one unit.
+        rf"(?<!\d )(?:\b(?i:{_NUMBER_WORDS}) \w+|\b([a-z]{{3,}})s)\b",
+        lambda _, m: None if not m.group(1) or re.search("[sui]$|ward$", m.group(1)) else m.group(1),
     ),
     "tense": at(r"\b([a-z]{3,}e)d\b", to(r"\1")),
     "sentence_order": _first_sentence_last,

@@ -39,7 +39,7 @@ def at(pattern: str, replace: Callable[[random.Random, re.Match[str]], str | Non
 
 
 def to(new: str) -> Callable[[random.Random, re.Match[str]], str]:
-    """Replace by ``new``; groups of the match may be named (``\\1``)."""
+    r"""Replace by ``new``; groups of the match may be named (``\1``)."""
     return lambda _, match: match.expand(new)
 
 
@@ -88,7 +88,7 @@ def generate(
     texts: Iterable[str], table: Mapping[str, Change], seed: int, kinds_per_text: int | None = None
 ) -> Iterator[Mutant]:
     """Yield changed copies of each text: of every kind in ``table``, or of ``kinds_per_text`` drawn for each text."""
-    rng = random.Random(seed)
+    rng = random.Random(seed)  # noqa: S311 - changes are repeated, nothing is kept secret
     kinds = sorted(table)
     for text in texts:
         for kind in kinds if kinds_per_text is None else rng.sample(kinds, kinds_per_text):

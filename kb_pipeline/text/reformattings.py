@@ -10,7 +10,7 @@ import random
 import re
 import unicodedata
 
-from kb_pipeline_tests.text.changes import Change, at, by, outside_code, swapped, to
+from kb_pipeline.text.changes import Change, at, by, outside_code, swapped, to
 
 _LONE = r"(?<=[a-z] )"
 
