@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -54,11 +55,13 @@ LATER = replace(HEADER, run_id="run-again", generated_at=datetime(2027, 1, 4, tz
 
 
 def columns(table: str) -> list[str]:
-    """Columns of a report table, as the migration declares them."""
-    sql = (Path(__file__).parents[2] / "sql/migrations/0004_reports.sql").read_text()
+    """Columns of a report table, as the migrations declare them."""
+    files = sorted((Path(__file__).parents[2] / "sql/migrations").glob("*.sql"))
+    sql = "\n".join(file.read_text() for file in files)
     body = sql.partition(f"CREATE TABLE {table} (")[2].partition("\n);")[0]
     names = [line.split()[0] for line in body.splitlines() if line.strip()]
-    return [name for name in names if name not in ("UNIQUE", "PRIMARY")]
+    added = re.findall(rf"ALTER TABLE {table} ADD COLUMN (\w+)", sql)
+    return [name for name in [*names, *added] if name not in ("UNIQUE", "PRIMARY")]
 
 
 # --- words
