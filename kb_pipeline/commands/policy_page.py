@@ -35,7 +35,7 @@ FLOW: tuple[tuple[str, str, str], ...] = (
 """Stage word, the assets it makes, and the sections of the policy that it reads. README and the page show it."""
 
 OUTSIDE_THE_FLOW = ("eligibility", "search")
-"""Sections of the policy that no step of a run reads: those of `kb eligible` and `kb search`."""
+"""Sections of the policy that no stage reads: those of `kb eligible` and `kb search`, and of the golden queries."""
 
 _RULES = r"[A-Z]\d+(?:(?:, |-)[A-Z]\d+)*"
 _FIELD = re.compile(rf"({_RULES}): (.+)", re.DOTALL)

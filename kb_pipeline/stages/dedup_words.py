@@ -6,7 +6,9 @@ by how rare they are among the live entries of its tenant:
     weight of a token = ln((1 + n) / (1 + entries that hold it)) + 1        n = live entries of the tenant
 
 and word similarity is the cosine of two such texts. An entry finds the ``word_neighbours`` most similar ones of its block
-(scope and kind) from ``min_word_similarity`` on. What the vectors found as well keeps the band they gave it.
+(scope and kind) from ``min_word_similarity`` on. Such a pair counts if the mean of its cosine and its word similarity is
+``min_word_pair_score`` or more: neither signal is right often enough alone. What the vectors found as well keeps the band
+they gave it. Machine-written records of one occasion look alike without saying the same, so this search leaves them out.
 
 Many of these pairs are only about the same thing. Whoever reads the queue should not pay for that: a pair that stays
 unsettled is a question only if cosine and words together say so and few others are better, and a judge with a budget sees
@@ -15,28 +17,46 @@ it after the pairs of the other bands.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from kb_pipeline import schemas
 from kb_pipeline.allpairs.words import word_neighbours, word_rows
 from kb_pipeline.policy.model import DedupPolicy
+from kb_pipeline.text.records import beyond_title, is_record
 from kb_pipeline.text.tokens import token_sets
 from kb_pipeline.vocabulary import LIVE_STATES, Band, ReasonCode, State, Verdict
 
-_FOUND = {"l": pl.Int64, "r": pl.Int64, "word_similarity": pl.Float64}
+Rows = npt.NDArray[np.int64]
+
+_NEAR = {"l": pl.Int64, "r": pl.Int64, "word_similarity": pl.Float64}
+_FOUND = {"l": pl.Int64, "r": pl.Int64, "similarity": pl.Float64, "word_similarity": pl.Float64}
 
 
 def pairs_by_words(
-    entries: pl.DataFrame, searched: pl.DataFrame, known: pl.DataFrame, policy: DedupPolicy
+    entries: pl.DataFrame,
+    searched: pl.DataFrame,
+    known: pl.DataFrame,
+    policy: DedupPolicy,
+    cosines: Callable[[Rows, Rows], npt.NDArray[np.float64]],
 ) -> tuple[pl.DataFrame, int]:
-    """Columns l, r (rows of ``entries``, l < r) and word_similarity of new pairs, by (l, r); and how many max_pairs cut off.
+    """Columns l, r (rows of ``entries``, l < r), similarity, word_similarity of new pairs; and how many max_pairs cut off.
+
+    The pairs are sorted by (l, r).
 
     Args:
         entries: ENTRIES; tokens are counted over its live ones.
         searched: columns row (of ``entries``) and block; rows of different blocks never meet.
         known: columns l and r, the pairs that are found already. They count against max_pairs.
-        policy: neighbours, floor and limit.
+        policy: neighbours, floors and limit.
+        cosines: similarity of the texts of two rows each (-1 to 1), NaN where one has no vectors.
     """
+    if policy.word_neighbours and policy.skip_machine_records:
+        records = entries.select(is_record(beyond_title()).fill_null(False)).to_series()
+        searched = searched.filter(~records.gather(searched["row"]))
     if policy.word_neighbours == 0 or searched.height < 2:
         return pl.DataFrame(schema=_FOUND), 0
     places = searched.select(pl.col("row").cast(pl.Int64), "block").with_row_index("place")
@@ -50,12 +70,14 @@ def pairs_by_words(
     near = word_neighbours(rows, places["block"].to_numpy(), policy.word_neighbours, policy.min_word_similarity)
     row = places["row"].to_numpy()
     # A block's rows come in the order of the entries, so the smaller place is the smaller row.
-    found = pl.DataFrame({"l": row[near.i], "r": row[near.j], "word_similarity": near.similarity}, schema=_FOUND)
-    new = found.join(known.cast({"l": pl.Int64, "r": pl.Int64}), on=["l", "r"], how="anti")
-    kept = new.sort("word_similarity", "l", "r", descending=[True, False, False]).head(
+    found = pl.DataFrame({"l": row[near.i], "r": row[near.j], "word_similarity": near.similarity}, schema=_NEAR)
+    new = found.join(known.cast({"l": pl.Int64, "r": pl.Int64}), on=["l", "r"], how="anti", maintain_order="left")
+    cosine = pl.Series("similarity", cosines(new["l"].to_numpy(), new["r"].to_numpy()), dtype=pl.Float64)
+    worth = new.with_columns(cosine.fill_nan(None)).filter(question_score() >= policy.min_word_pair_score)
+    kept = worth.sort("word_similarity", "l", "r", descending=[True, False, False]).head(
         max(0, policy.max_pairs - known.height)
     )
-    return kept.sort("l", "r"), new.height - kept.height
+    return kept.select(list(_FOUND)).sort("l", "r"), worth.height - kept.height
 
 
 def weighted_words(entries: pl.DataFrame) -> pl.DataFrame:

@@ -197,6 +197,7 @@ CHECKS: dict[str, str] = {
     "specifics_equal": "Merged texts agree in numbers, names and negations",
     "blast_radius": "The change is not larger than allowed",
     "gold_precision": "What the rules merge among the gold pairs is right",
+    "golden_queries": "Golden queries find their answers after the plan as well as before it",
     "coverage": "Everything was looked at",
     "distinctiveness_drift": "Distinctiveness is stable",
     "borderline_backlog": "Few borderline pairs wait",

@@ -176,3 +176,8 @@ PART_LABEL = (
 
 DOCUMENT = r"(?m)^[ \t]*(?:#{1,6} |```|~~~|[=-]{4,}[ \t]*$|\||[-*+•][ \t]|\d{1,2}[.)][ \t])"
 """Headings, code, tables or lists: the layout of one document, whose paragraphs belong together."""
+
+
+def plain_edges(pattern: str) -> str:
+    """The pattern with word edges between ASCII letters alone: a hundred times faster on texts that hold other signs."""
+    return pattern.replace(r"\b", r"(?-u:\b)")

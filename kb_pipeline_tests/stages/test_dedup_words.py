@@ -73,7 +73,7 @@ def test_the_same_in_other_words_is_found_with_both_similarities() -> None:
 
 def test_the_word_similarity_is_the_cosine_of_rare_words() -> None:
     texts = {"a": "tide gauge alpha", "b": "tide gauge beta", "c": "tide table", "d": "gate"}
-    found = search(*(row(entry, text) for entry, text in texts.items()), rule=rules(min_word_similarity=0.1))
+    found = search(*(row(entry, text) for entry, text in texts.items()), rule=rules(min_word_similarity=0.1, min_word_pair_score=0))
     once, twice, thrice = (np.log(5 / (1 + count)) + 1 for count in (1, 2, 3))
     shared = thrice**2 + twice**2
     pairs = {(left, right): value for left, right, *_, value in found.pairs.rows()}
@@ -185,6 +185,31 @@ def test_neighbours_and_floor_say_how_many_are_found() -> None:
     one, two, many = (search(*alike, rule=rules(word_neighbours=count)).pairs for count in (1, 2, 100))
     assert one.height < two.height < many.height == 28
     assert not search(*alike, rule=rules(min_word_similarity=0.99)).pairs.height
+
+
+@pytest.mark.parametrize(("cosine", "is_found"), [(0.0, False), (0.2, False), (0.3, True), (0.6, True)])
+def test_cosine_and_words_together_must_be_near_enough(cosine: float, is_found: bool) -> None:
+    rows, near = [row("a", SAID), row("b", AGAIN), *others()], {("a", "b"): cosine}
+    (pair,) = search(*rows, cosines=near, rule=rules(min_word_pair_score=0)).pairs.rows()
+    words = pair[-1]
+    floor = (0.25 + words) / 2
+    assert bool(bands(search(*rows, cosines=near, rule=rules(min_word_pair_score=floor)))) is is_found
+    # A text without vectors is measured by its words alone.
+    unseen = search(*rows, without_vectors=("b",), rule=rules(min_word_pair_score=words - 0.01))
+    assert bands(unseen) == {("a", "b"): "lexical"}
+    assert not bands(search(*rows, without_vectors=("b",), rule=rules(min_word_pair_score=words + 0.01)))
+
+
+def test_records_of_a_machine_are_not_looked_up_by_words() -> None:
+    records = [
+        row(f"r{at}", f"Agent: crane-{at}\nCapability: lead\nFailure reason: process {at}481 terminated\nDetected by: tier {at}")
+        for at in range(3)
+    ]
+    told = [row("a", SAID), row("b", AGAIN)]
+    assert bands(search(*records, *told)) == {("a", "b"): "lexical"}
+    assert ("r0", "r1") in bands(search(*records, *told, rule=rules(skip_machine_records=False)))
+    # Vectors still find them: how near is a question of its own.
+    assert bands(search(*records, cosines={("r0", "r1"): 0.95})) == {("r0", "r1"): "merge"}
 
 
 def test_the_limit_holds_for_both_signals_and_the_best_stay() -> None:
