@@ -75,6 +75,7 @@ class View:
 
     def probe(self, queries: Sequence[GoldenQuery], *, within: int | None = None) -> ProbeResult:
         """Hit rate and MRR of this view for golden queries (X7); the first ``within`` answers count, else policy says."""
+        self.index.prepare([golden.query for golden in queries])
         return probe(
             queries,
             lambda query: self.search(query)[0]["entry_id"].to_list(),

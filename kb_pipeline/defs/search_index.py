@@ -6,6 +6,7 @@ eligible. Nothing here knows Dagster.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import polars as pl
@@ -66,6 +67,15 @@ class SearchIndex:
         tokens = self._tokens.join(places, on="row").select(pl.col("new_row").alias("row"), "token")
         similarity, note = self._similarity(query, held)
         return rank_entries(held, query, similarity, self._policy.search, tokens), note
+
+    def prepare(self, queries: Sequence[str]) -> None:
+        """Encodes queries together, which is several times faster than one by one. Without a model nothing happens."""
+        todo = [query for query in dict.fromkeys(queries) if query not in self._queries]
+        try:
+            vectors, owner = self._model().encode(todo)
+        except EncoderError:  # ``rank`` says so of each query
+            return
+        self._queries |= {query: vectors[owner == place] for place, query in enumerate(todo)}
 
     def _similarity(self, query: str, held: pl.DataFrame) -> tuple[npt.NDArray[np.float64] | None, str | None]:
         try:

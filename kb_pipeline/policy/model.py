@@ -161,7 +161,10 @@ class DedupPolicy(Section):
         Share, Field(description="and only if the mean of similarity and word similarity is at least this")
     ]
     skip_machine_records: Annotated[
-        bool, Field(description="a machine's record of one occasion is not searched by shared words")
+        bool,
+        Field(
+            description="a machine's record of one occasion is not searched by shared words, and two are no question"
+        ),
     ]
     min_word_question_score: Annotated[
         Share,

@@ -12,7 +12,7 @@ they gave it. Machine-written records of one occasion look alike without saying 
 
 Many of these pairs are only about the same thing. Whoever reads the queue should not pay for that: a pair that stays
 unsettled is a question only if cosine and words together say so and few others are better, and a judge with a budget sees
-it after the pairs of the other bands.
+it after the pairs of the other bands. Two records of a machine are no question at all: each is a flag of its own.
 """
 
 from __future__ import annotations
@@ -115,36 +115,41 @@ def question_score() -> pl.Expr:
 
 
 def limit_questions(verdicts: pl.DataFrame, entries: pl.DataFrame, policy: DedupPolicy) -> pl.DataFrame:
-    """VERDICTS in which unsettled pairs found by words are kept, and not asked about, unless they are worth it.
+    """VERDICTS in which unsettled pairs are kept, and not asked about, unless they are worth it. Same rows, same order.
 
-    Below min_word_question_score the reason is ``judge.far_apart``. Of the others each tenant gets the best ones, so many for
-    every hundred of its active entries that has begun; the reason of the rest is ``judge.queue_full``. Same rows, same
-    order. What a model has read and doubts stays a question, whatever the score.
+    Two machine-written records of one occasion each are never a question, in whatever band: their reason becomes
+    ``judge.machine_records``. Of the pairs found by words those below min_word_question_score are none (``judge.far_apart``).
+    Of the others each tenant gets the best ones, so many for every hundred of its active entries that has begun; the reason
+    of the rest is ``judge.queue_full``. What a model has read and doubts stays a question, whatever the score.
 
     Args:
         verdicts: VERDICTS.
         entries: ENTRIES.
-        policy: the least score of a question, and how many there may be.
+        policy: whether records are left out, the least score of a question, and how many there may be.
     """
-    tenants = entries.select(
+    facts = entries.select(
         pl.col("entry_id"),
         pl.col("tenant").fill_null("\x00"),
         ((pl.col("state") == State.ACTIVE).sum().over("tenant") / 100).ceil().alias("hundreds"),
+        (pl.lit(policy.skip_machine_records) & is_record(beyond_title()).fill_null(False)).alias("is_record"),
     )
-    is_open = (
-        (pl.col("band") == Band.LEXICAL) & (pl.col("verdict") == Verdict.UNSURE) & pl.col("judge_confidence").is_null()
-    )
+    records = facts.filter("is_record")["entry_id"].implode()
+    is_open = (pl.col("verdict") == Verdict.UNSURE) & pl.col("judge_confidence").is_null()
+    of_records = is_open & pl.col("entry_id_l").is_in(records) & pl.col("entry_id_r").is_in(records)
+    by_words = is_open & (pl.col("band") == Band.LEXICAL)
     is_near = question_score() >= policy.min_word_question_score
     asked = (
-        verdicts.filter(is_open & is_near)
-        .join(tenants, left_on="entry_id_l", right_on="entry_id")
+        verdicts.filter(by_words & is_near & ~of_records)
+        .join(facts, left_on="entry_id_l", right_on="entry_id")
         .sort(-question_score(), "entry_id_l", "entry_id_r")
         .filter(pl.int_range(pl.len()).over("tenant") < pl.col("hundreds") * policy.max_word_questions)
         .select("entry_id_l", "entry_id_r", pl.lit(True).alias("is_asked"))
     )
-    is_kept = is_open & pl.col("is_asked").is_null()
+    is_kept = of_records | (by_words & pl.col("is_asked").is_null())
     why = (
-        pl.when(is_near)
+        pl.when(of_records)
+        .then(pl.lit(ReasonCode.JUDGE_MACHINE_RECORDS.value))
+        .when(is_near)
         .then(pl.lit(ReasonCode.JUDGE_QUEUE_FULL.value))
         .otherwise(pl.lit(ReasonCode.JUDGE_FAR_APART.value))
     )

@@ -56,6 +56,7 @@ REASONS: dict[str, str] = {
     ReasonCode.JUDGE_VALUE_MISMATCH: "The two texts are alike except for a number, unit, date or version.",
     ReasonCode.JUDGE_SUBSET: "One text holds everything specific in the other, and more.",
     ReasonCode.JUDGE_SPECIFICS_DIFFER: "Each text holds numbers, names or conditions that the other lacks.",
+    ReasonCode.JUDGE_MACHINE_RECORDS: "Both are a machine's record of one occasion each: alike, and not the same.",
     ReasonCode.JUDGE_FAR_APART: "They share words, but too little speaks for one meaning to trouble a person with them.",
     ReasonCode.JUDGE_QUEUE_FULL: "They share words; better pairs of that sort fill the queue already.",
     ReasonCode.JUDGE_RESIDUE: "Numbers and names agree, but the wording differs; no rule can tell whether it matters.",

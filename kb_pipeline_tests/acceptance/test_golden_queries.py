@@ -145,7 +145,9 @@ def test_kb_eval_queries_tells_ranks_and_what_cannot_be_found(new_corpus: NewCor
     assert {entry: row["status"] for entry, row in expected.items()} == {
         "berth-again": "merged", "crane": "excluded", "moon": "unknown", "lamp": "eligible",
     }  # fmt: skip
-    assert expected["crane"]["reasons"] == ["eligibility.not_active"] and expected["berth-again"]["why"].endswith("berth")
+    assert expected["crane"]["reasons"] == ["eligibility.not_active"] and expected["berth-again"]["why"].endswith(
+        "berth"
+    )
     plain = corpus.kb("eval", "queries", path).ok().out
     assert "3 queries among 2 eligible entries: hit rate within 10 0.667" in plain
     assert "moon: the corpus holds no such entry" in plain and "lamp:" not in plain

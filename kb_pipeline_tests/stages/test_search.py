@@ -16,6 +16,7 @@ from kb_pipeline.policy.model import SearchPolicy
 from kb_pipeline.stages.search import best_windows, rank_entries, word_scores
 from kb_pipeline.text.tokens import token_sets
 
+
 def rules(quality_weight: float = 0.05) -> SearchPolicy:
     return SearchPolicy(
         rank_offset=60, quality_weight=quality_weight, golden_queries=None, hits_within=10, max_golden_drop=0.01
@@ -90,7 +91,9 @@ def test_ties_stand_in_the_order_of_ids() -> None:
 
 
 def test_quality_settles_what_is_about_equally_near_and_no_more() -> None:
-    texts = {f"e{at:02}": "The same text." for at in range(12)} | {"far": "Another same thing, said at more length here."}
+    texts = {f"e{at:02}": "The same text." for at in range(12)} | {
+        "far": "Another same thing, said at more length here."
+    }
     near = [0.9 - at / 100 for at in range(12)] + [0.1]
     plain = ranked(texts, "same text", near)
     best = ranked(texts, "same text", near, quality={"e02": 1.0, "far": 1.0})
