@@ -262,7 +262,7 @@ def limited(*rows: dict[str, Any], size: int = 2, tenants: int = 1, **values: An
         *(row(f"{letter}{n}", "x", tenant=f"t{t}") for t, letter in enumerate("abc"[:tenants]) for n in range(size))
     )
     table = frame(schemas.VERDICTS, rows)
-    made = limit_questions(table, held, rules(**values))
+    made = limit_questions(table, held, rules(**{"min_word_question_score": 0.6} | values))
     assert made.drop("verdict", "reason").equals(table.drop("verdict", "reason"))
     return list(made.select("verdict", "reason").iter_rows())
 
