@@ -50,6 +50,7 @@ class SearchIndex:
         self._facts = facts.select("entry_id", "text", "content_hash", "quality_score").with_row_index("place")
         self._encoder = encoder
         self._tokens: pl.DataFrame | None = None
+        self._held: tuple[pl.Series, pl.DataFrame, pl.DataFrame] | None = None
         self._vectors: tuple[Vectors, npt.NDArray[np.int64]] | None = None
         self._queries: dict[str, Vectors] = {}
 
@@ -60,13 +61,20 @@ class SearchIndex:
             query: what is looked for.
             eligible: Boolean, one for each row of ``facts``.
         """
-        held = self._facts.filter(eligible)
-        if self._tokens is None:
-            self._tokens = token_sets(self._facts["text"])
-        places = held.select(pl.col("place").alias("row")).with_row_index("new_row")
-        tokens = self._tokens.join(places, on="row").select(pl.col("new_row").alias("row"), "token")
+        held, tokens = self._held_by(eligible)
         similarity, note = self._similarity(query, held)
         return rank_entries(held, query, similarity, self._policy.search, tokens), note
+
+    def _held_by(self, eligible: pl.Series) -> tuple[pl.DataFrame, pl.DataFrame]:
+        """The eligible entries and their tokens, numbered from 0; kept for as long as the same view asks."""
+        if self._held is None or not self._held[0].equals(eligible):
+            held = self._facts.filter(eligible)
+            if self._tokens is None:
+                self._tokens = token_sets(self._facts["text"])
+            places = held.select(pl.col("place").alias("row")).with_row_index("new_row")
+            tokens = self._tokens.join(places, on="row").select(pl.col("new_row").alias("row"), "token")
+            self._held = eligible, held, tokens
+        return self._held[1:]
 
     def prepare(self, queries: Sequence[str]) -> None:
         """Encodes queries together, which is several times faster than one by one. Without a model nothing happens."""
