@@ -8,6 +8,7 @@ words under the offline judge, and how well their scores order labelled ones.
 
 Duplicates: labels MERGE, SUBSET and CONFLICT of the hand-labelled pairs (undoubtful, both sides in one scope), reworded
 command descriptions, paraphrases of MRPC, pairs of STS-B with a score of 4.5 or more. Sets of pairs are one block each.
+The second table is about memories at all levels of similarity: labels/README.md tells how these pairs were drawn.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ sys.path.insert(0, str(REPOSITORY))
 sys.path.insert(0, str(REPOSITORY / "bench"))
 
 from decision_quality import Row, rows_of, wilson  # noqa: E402
+from memory_labels import memory_labels, report_agreement, weighted_recall  # noqa: E402
 
 from kb_pipeline import schemas  # noqa: E402
 from kb_pipeline.adapters.encoder import load_encoder  # noqa: E402
@@ -38,10 +40,11 @@ from kb_pipeline.policy.model import Thresholds  # noqa: E402
 from kb_pipeline.stages.dedup import find_duplicates  # noqa: E402
 from kb_pipeline.stages.dedup_words import limit_questions, question_score  # noqa: E402
 from kb_pipeline.text.compare import compare  # noqa: E402
-from kb_pipeline.text.normalise import entry_text  # noqa: E402
+from kb_pipeline.text.normalise import entry_text, entry_title  # noqa: E402
 
 LOWEST = 0.5
 """Cosine from which pairs are collected for the column at the same number of pairs."""
+MEMORIES = "labels, agent_memory"
 Pair = tuple[str, str]
 
 
@@ -58,10 +61,12 @@ def entry_frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
     """Rows of id, text, kind and scope as the dedup stage reads them."""
     return pl.DataFrame(
         [
-            row | {"merge_key": merge_key(row["text"]), "tenant": None, "keep_distinct": False, "state": "active"}
+            {"title": None}
+            | row
+            | {"merge_key": merge_key(row["text"]), "tenant": None, "keep_distinct": False, "state": "active"}
             for row in rows
         ],
-        schema_overrides={"tenant": pl.String, "merge_key": pl.String},
+        schema_overrides={"tenant": pl.String, "title": pl.String, "merge_key": pl.String},
     ).sort("entry_id")
 
 
@@ -73,6 +78,7 @@ def corpus_set(data: Path, name: str) -> Set:
             "text": entry_text(
                 row.get("title"), row.get("body"), row.get("rationale"), row.get("alternatives"), row.get("steps")
             ),
+            "title": entry_title(row.get("title"), row.get("body")),
             "kind": row["kind"],
             "scope": f"{row.get('repository')}\x1f{row.get('module')}",
         }
@@ -143,6 +149,36 @@ def report_recall(
     least = ranked["similarity"].min()
     print(f"{name:22}{size:>7}{n:>6}  " + "  ".join(f"{cell:28}" for cell in cells) + f"  (cosine >= {least:.2f})")
     return after
+
+
+def report_levels(given: Set, vectors: npt.NDArray[np.float32], owner: npt.NDArray[np.int64]) -> None:
+    """Print recall over memories at all levels: the vectors alone, the policy in force, and other values of it."""
+    policy = load_policy().dedup
+    limits = load_policy().thresholds(CALIBRATION.merge, CALIBRATION.borderline)
+    retirement = given.entries.select("entry_id", pl.lit("keep").alias("retire_decision"))
+    labels = memory_labels()
+    report_agreement(labels)
+    near = labels.filter(pl.col("label") != "partial")
+    tries: dict[str, dict[str, Any]] = {
+        "vectors alone": {"word_neighbours": 0},
+        "words from 0.35, any mean": {"min_word_similarity": 0.35, "min_word_pair_score": 0.0},
+        "policy in force": {},
+        "records too": {"skip_machine_records": False},
+        "one neighbour": {"word_neighbours": 1},
+        "three neighbours": {"word_neighbours": 3},
+        "mean from 0.35": {"min_word_pair_score": 0.35},
+        "mean from 0.45": {"min_word_pair_score": 0.45},
+        "words from 0.20": {"min_word_similarity": 0.20},
+    }
+    for words, values in tries.items():
+        pairs = find_duplicates(
+            given.entries, retirement, vectors, owner, policy.model_copy(update=values), limits
+        ).pairs
+        cells = [
+            f"{value:.2f} [{low:.2f}-{high:.2f}]"
+            for value, low, high in (weighted_recall(labels, pairs), weighted_recall(near, pairs))
+        ]
+        print(f"{words:28}{pairs.height / given.entries.height:>6.3f}  {cells[0]:20}  same or conflict {cells[1]}")
 
 
 def average_precision(is_right: npt.NDArray[np.bool_], score: npt.NDArray[np.float64]) -> float:
@@ -218,7 +254,7 @@ def main() -> None:
     options = parser.parse_args()
     data: Path = options.data
     sets: dict[str, Callable[[], Set]] = {
-        "labels, agent_memory": lambda: corpus_set(data, "agent_memory"),
+        MEMORIES: lambda: corpus_set(data, "agent_memory"),
         "labels, agent_rules": lambda: corpus_set(data, "agent_rules"),
         "tldr_reworded_dups": lambda: pair_set(data, "tldr_reworded_dups", lambda row: row["label"] == "duplicate"),
         "mrpc_train_val": lambda: pair_set(data, "mrpc_train_val", lambda row: row["label"] == 1),
@@ -239,6 +275,10 @@ def main() -> None:
             if kept is not None:
                 np.savez(kept, vectors=vectors, owner=owner)
         searched[name] = (given, report_recall(name, given, vectors, owner))
+        if name == MEMORIES:
+            memories = (given, vectors, owner)
+    print("\nmemories at all levels: pairs an entry, recall")
+    report_levels(*memories)
     if options.queue:
         for name, (given, pairs) in searched.items():
             report_queue(name, given, pairs)

@@ -23,6 +23,8 @@ RETRIEVAL_FACTS = FrameSchema(
         "module": Column(pl.String, "module it is about", nullable=True),
         "extra": Column(pl.String, "its unknown fields, as JSON", nullable=True),
         "state": Column(pl.String, "state"),
+        "merged_into": Column(pl.String, "the entry it was merged into", nullable=True),
+        "quality_score": Column(pl.Float64, "its quality score, 0-1", nullable=True),
         "review_state": Column(pl.String, "what a person said of it"),
         "sensitivity": Column(pl.String, "who may see it"),
         "visible_to": Column(Texts, "who alone may see it; empty: whoever the sensitivity allows"),
@@ -54,9 +56,10 @@ SEARCH = FrameSchema(
     "entries in the order in which they answer a query",
     {
         "entry_id": Column(pl.String, "the entry"),
-        "score": Column(pl.Float64, "sum of the reciprocal ranks"),
+        "score": Column(pl.Float64, "sum of the reciprocal ranks, weighted by quality"),
         "similarity": Column(pl.Float64, "best cosine of the query with a window of the text", nullable=True),
         "word_score": Column(pl.Float64, "BM25 of the query's words; 0: none of them"),
+        "quality_score": Column(pl.Float64, "the entry's quality score, 0-1", nullable=True),
     },
     key=("entry_id",),
 )

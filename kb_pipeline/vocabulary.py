@@ -335,6 +335,7 @@ class ReasonCode(StrEnum):
     JUDGE_PARTS_SWAPPED = "judge.parts_swapped"
     JUDGE_RESIDUE = "judge.residue"
     JUDGE_FAR_APART = "judge.far_apart"
+    JUDGE_MACHINE_RECORDS = "judge.machine_records"
     JUDGE_QUEUE_FULL = "judge.queue_full"
     JUDGE_SAME_RULE = "judge.same_rule"
     JUDGE_DISTINCT = "judge.distinct"

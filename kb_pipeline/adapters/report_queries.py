@@ -52,7 +52,7 @@ def read_pairs(database: Database, corpus: str, week: date) -> pl.DataFrame:
         """
         SELECT entry_id_l, entry_id_r, similarity, band, verdict, reason, judge,
                specifics_only_l::text AS specifics_only_l, specifics_only_r::text AS specifics_only_r,
-               superseded_id
+               word_similarity, superseded_id
         FROM report_pairs WHERE corpus = $1 AND week = $2
         ORDER BY entry_id_l COLLATE "C", entry_id_r COLLATE "C"
         """,

@@ -28,7 +28,12 @@ _LISTS = ("alternatives", "steps", "visible_to")
 
 
 def load_facts(
-    database: Database, corpus: str, *, as_of: datetime | None = None, entry_ids: Sequence[str] | None = None
+    database: Database,
+    corpus: str,
+    *,
+    as_of: datetime | None = None,
+    entry_ids: Sequence[str] | None = None,
+    last_seen: int | None = None,
 ) -> pl.DataFrame:
     """RETRIEVAL_FACTS by id.
 
@@ -37,20 +42,22 @@ def load_facts(
         corpus: an unknown one is refused.
         as_of: as it stood then; None is now.
         entry_ids: only these entries; None is all.
+        last_seen: number of the last change that is seen; None is all of them.
 
     Raises:
         UnknownNameError: no such corpus.
     """
     require_corpus(database, corpus)
     time = "infinity" if as_of is None else format_time(as_of) or "infinity"
-    change = last_change(database, corpus)
+    change = last_change(database, corpus) if last_seen is None else last_seen
     only = "" if entry_ids is None else ", (SELECT array_agg(i.value) FROM json_array_elements_text($2::json) i)"
     values = (corpus,) if entry_ids is None else (corpus, canonical_json(sorted(entry_ids)))
     raw = database.read(
         f"""
         SELECT s.entry_id, s.kind, s.title, s.body, s.rationale, s.alternatives::text AS alternatives,
                s.steps::text AS steps, s.content_hash, s.tenant, s.repository, s.module, s.extra::text AS extra, s.state,
-               s.review_state, s.sensitivity, s.visible_to::text AS visible_to, s.confidence, s.expires_at,
+               s.merged_into, s.quality_score, s.review_state,
+               s.sensitivity, s.visible_to::text AS visible_to, s.confidence, s.expires_at,
                s.conflict_state
         FROM entry_snapshot($1, '{time}', {change}{only}) s
         ORDER BY s.entry_id COLLATE "C"

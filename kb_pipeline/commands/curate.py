@@ -126,10 +126,14 @@ def _look_at_recent_entries(
 
 
 def _request(asked: dict[str, Any], corpus: str) -> RunRequest:
-    """The request, after the policy was read once, so that a typo is an error before anything starts."""
+    """The request, after policy and golden queries were read once: a typo is an error before anything starts."""
+    from kb_pipeline.defs.golden_measure import golden_path
+    from kb_pipeline.defs.retrieval import golden_queries
     from kb_pipeline.policy.load import load_policy
 
-    load_policy(asked["profile"], file=asked["policy_file"], corpus=corpus)
+    policy = load_policy(asked["profile"], file=asked["policy_file"], corpus=corpus)
+    if (path := golden_path(policy, asked["policy_file"])) is not None:
+        golden_queries(path)
     from kb_pipeline.commands.in_process import RunRequest
 
     out: Path | None = asked["out"]

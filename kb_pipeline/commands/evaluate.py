@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from kb_pipeline.commands.evaluate_mutants import mutants
+from kb_pipeline.commands.evaluate_queries import queries
 from kb_pipeline.commands.options import end_progress, json_option, print_json, progress
 
 if TYPE_CHECKING:
@@ -33,7 +34,10 @@ policy_option = click.option(
 
 @click.group("eval")
 def evaluate() -> None:
-    """Measure on labelled pairs what a run would do with them, or calibrate a model."""
+    """Measure a run's decisions on labelled pairs, or the answers to golden queries; calibrate a model."""
+
+
+evaluate.add_command(queries)
 
 
 @evaluate.command()

@@ -37,7 +37,8 @@ FLOW: tuple[tuple[str, str, str], ...] = (
 """Stage word, the assets it makes, and the sections of the policy that it reads. README and the page show it."""
 
 OUTSIDE_THE_FLOW = ("curator", "eligibility", "search")
-"""Sections of the policy that no step of a week reads: those of a pass over recent entries, `kb eligible` and `kb search`."""
+"""Sections of the policy that no step of a week reads: those of a pass over recent entries, of `kb eligible` and `kb search`,
+and of the golden queries."""
 
 _RULES = r"[A-Z]\d+(?:(?:, |-)[A-Z]\d+)*"
 _FIELD = re.compile(rf"({_RULES}): (.+)", re.DOTALL)

@@ -14,23 +14,23 @@ if TYPE_CHECKING:
 
 _SHOWN = 200
 
-_scope_option = click.option(
+scope_option = click.option(
     "--scope", metavar="FIELD=VALUE,…", help="For where: tenant, repository, module. What is not named is not asked."
 )
-_reader_option = click.option(
+reader_option = click.option(
     "--reader", "readers", multiple=True, metavar="WHO", help="Who asks, a name or a group; may be repeated."
 )
-_policy_option = click.option(
+policy_option = click.option(
     "--policy", "policy_file", type=click.Path(path_type=Path), help="Your policy file (else KB_POLICY)."
 )
 
 
 @click.command()
 @corpus_option
-@_scope_option
-@_reader_option
+@scope_option
+@reader_option
 @click.option("--as-of", help="The state at this time (ISO 8601), else now.")
-@_policy_option
+@policy_option
 @json_option
 def eligible(
     corpus: str, scope: str | None, readers: tuple[str, ...], as_of: str | None, policy_file: Path | None, as_json: bool
@@ -38,10 +38,10 @@ def eligible(
     """List what may be retrieved, and what may not, with reasons. Nothing of an excluded text is shown."""
     from kb_pipeline.defs.retrieval import safe_warning
 
-    view = _view(corpus, scope, readers, as_of, policy_file)
+    view = view_of(corpus, scope, readers, as_of, policy_file)
     if as_json:
         print_json(
-            _header(view)
+            header(view)
             | {
                 "eligible": [
                     _entry(row) | {"notes": notes}
@@ -76,10 +76,10 @@ def eligible(
 @click.command()
 @click.argument("query")
 @corpus_option
-@_scope_option
-@_reader_option
+@scope_option
+@reader_option
 @click.option("--limit", type=click.IntRange(1), default=10, show_default=True, help="At most so many entries.")
-@_policy_option
+@policy_option
 @json_option
 def search(
     query: str,
@@ -91,17 +91,18 @@ def search(
     as_json: bool,
 ) -> None:
     """Rank the entries that may be retrieved by how well they answer QUERY."""
-    view = _view(corpus, scope, readers, None, policy_file)
+    view = view_of(corpus, scope, readers, None, policy_file)
     ranked, note = view.search(query)
     shown = ranked.head(limit)
     facts = {row["entry_id"]: row for row in view.eligible.join(shown, on="entry_id", how="semi").iter_rows(named=True)}
     if as_json:
         results = [
             _entry(facts[row["entry_id"]])
-            | {"rank": rank, "score": row["score"], "similarity": row["similarity"], "word_score": row["word_score"]}
+            | {"rank": rank}
+            | {name: row[name] for name in ("score", "similarity", "word_score", "quality_score")}
             for rank, row in enumerate(shown.iter_rows(named=True), start=1)
         ]
-        print_json(_header(view) | {"query": query, "note": note, "results": results})
+        print_json(header(view) | {"query": query, "note": note, "results": results})
         return
     if note:
         click.echo(note, err=True)
@@ -110,12 +111,14 @@ def search(
     for rank, row in enumerate(shown.iter_rows(named=True), start=1):
         close = "" if row["similarity"] is None else f"similarity {row['similarity']:.2f}, "
         click.echo(f"{rank:>3}  {row['entry_id']}  {_line(facts[row['entry_id']]['title'])}")
-        click.echo(f"     {close}words {row['word_score']:.2f}")
+        kept = "" if row["quality_score"] is None else f", quality {row['quality_score']:.2f}"
+        click.echo(f"     {close}words {row['word_score']:.2f}{kept}")
 
 
-def _view(
+def view_of(
     corpus: str, scope: str | None, readers: tuple[str, ...], as_of: str | None, policy_file: Path | None
 ) -> View:
+    """The retrieval view that the options of a command ask for."""
     from kb_pipeline.defs.clock import now, open_database
     from kb_pipeline.defs.retrieval import open_view
     from kb_pipeline.policy.load import load_policy
@@ -140,7 +143,8 @@ def _scope(text: str | None) -> dict[str, str]:
     return scope
 
 
-def _header(view: View) -> dict[str, Any]:
+def header(view: View) -> dict[str, Any]:
+    """What was asked, as the beginning of a JSON answer."""
     return {
         "corpus": view.corpus,
         "as_of": view.asked.at,

@@ -19,6 +19,7 @@ from kb_pipeline.adapters.encoder import Encoder, load_encoder
 from kb_pipeline.adapters.runs import Run
 from kb_pipeline.defs.clock import default_actor, open_database
 from kb_pipeline.defs.frames import run_of_frames
+from kb_pipeline.defs.golden_measure import golden_path
 from kb_pipeline.errors import UsageError, WeekError
 from kb_pipeline.policy.load import POLICY_FILE_VARIABLE, load_policy
 from kb_pipeline.policy.model import Policy, Thresholds
@@ -105,6 +106,10 @@ class Curation(dg.ConfigurableResource[Any]):
         """
         file = self.policy_file or os.environ.get(POLICY_FILE_VARIABLE, "")
         return _policy(self.profile, self.mode, file, _stamp(file), corpus)
+
+    def golden_path(self, corpus: str) -> Path | None:
+        """Where the golden queries of a corpus are; None when its policy names none."""
+        return golden_path(self.policy(corpus), self.policy_file)
 
     @property
     def out_folder(self) -> Path:

@@ -7,28 +7,21 @@ Nothing here knows Dagster.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 
-from kb_pipeline.adapters.caches import read_vectors
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.retrieval import load_facts, read_golden_queries
-from kb_pipeline.errors import EncoderError, UnknownNameError, UsageError
+from kb_pipeline.defs.search_index import SearchIndex
+from kb_pipeline.errors import UnknownNameError, UsageError
 from kb_pipeline.policy.model import Policy
 from kb_pipeline.stages.eligibility import Asked, judge_eligibility, told_of
-from kb_pipeline.stages.golden_queries import GoldenQuery, ProbeResult, probe
-from kb_pipeline.stages.search import best_windows, rank_entries
+from kb_pipeline.stages.golden_queries import GoldenQuery, ProbeResult, last_of, probe
 from kb_pipeline.vocabulary import ReasonCode
-
-if TYPE_CHECKING:
-    import numpy as np
-    import numpy.typing as npt
-
-    from kb_pipeline.adapters.encoder import Encoder
 
 _SCOPE_FIELDS = ("tenant", "repository", "module")
 
@@ -40,16 +33,15 @@ class View:
     Attributes:
         facts: RETRIEVAL_FACTS.
         eligibility: ELIGIBILITY of the same entries in the same order.
+        index: searches these entries; views of one set of texts may share it.
     """
 
-    database: Database
     corpus: str
     policy: Policy
     asked: Asked
     facts: pl.DataFrame
     eligibility: pl.DataFrame
-    _vectors: tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]] | None = field(default=None, repr=False)
-    _encoder: Encoder | None = field(default=None, repr=False)
+    index: SearchIndex
 
     @property
     def eligible(self) -> pl.DataFrame:
@@ -79,50 +71,48 @@ class View:
         """
         if not query.strip():
             raise UsageError("the query is empty: say what to look for")
-        found = self.eligible
-        similarity, note = self._similarity(query, found)
-        return rank_entries(found.select("entry_id", "text"), query, similarity, self.policy.search), note
+        return self.index.rank(query, self.eligibility["eligible"])
 
-    def probe(self, path: Path) -> ProbeResult:
-        """Hit rate and MRR of this view for a file of golden queries (X7).
+    def probe(self, queries: Sequence[GoldenQuery], *, within: int | None = None) -> ProbeResult:
+        """Hit rate and MRR of this view for golden queries (X7); the first ``within`` answers count, else policy says."""
+        self.index.prepare([golden.query for golden in queries])
+        return probe(
+            queries,
+            lambda query: self.search(query)[0]["entry_id"].to_list(),
+            within=within or self.policy.search.hits_within,
+            successors=self._successors(),
+        )
 
-        Raises:
-            UsageError: the file is not one of golden queries.
+    def expected(self, queries: Sequence[GoldenQuery]) -> dict[str, dict[str, Any]]:
+        """Whether each entry that golden queries expect can be found: id -> status, reasons (codes) and why (a sentence).
+
+        Status is ``eligible``, ``merged`` (found in the entry it went into), ``excluded`` or ``unknown``.
         """
-        queries = [GoldenQuery(query, expected) for query, expected in read_golden_queries(path)]
-        return probe(queries, lambda query: self.search(query)[0]["entry_id"].to_list())
+        told = {row["entry_id"]: row for row in self.eligibility.iter_rows(named=True)}
+        successors = self._successors()
+        found: dict[str, dict[str, Any]] = {}
+        for entry in dict.fromkeys(entry for golden in queries for entry in golden.expected_ids):
+            last = last_of(entry, successors)
+            if entry not in told:
+                found[entry] = {"status": "unknown", "reasons": [], "why": "the corpus holds no such entry"}
+            elif told[entry]["eligible"]:
+                found[entry] = {"status": "eligible", "reasons": [], "why": "it may be retrieved"}
+            elif last in told and told[last]["eligible"]:
+                found[entry] = {"status": "merged", "reasons": [], "why": f"it was merged into {last}"}
+            else:
+                reasons = told[entry]["reasons"]
+                found[entry] = {"status": "excluded", "reasons": reasons, "why": safe_warning(reasons)}
+        return found
+
+    def _successors(self) -> dict[str, str]:
+        """Merged entry -> the entry it went into."""
+        return dict(self.facts.select("entry_id", "merged_into").drop_nulls().iter_rows())
 
     def _foreign(self) -> pl.Series:
         tenant = self.asked.scope.get("tenant")
         if tenant is None:
             return pl.Series([False] * self.facts.height, dtype=pl.Boolean)
         return self.facts.select(pl.col("tenant").ne_missing(pl.lit(tenant))).to_series()
-
-    def _similarity(self, query: str, found: pl.DataFrame) -> tuple[npt.NDArray[np.float64] | None, str | None]:
-        from kb_pipeline.adapters.encoder import load_encoder
-
-        try:
-            if self._encoder is None:
-                self._encoder = load_encoder(self.policy.encoder.model, self.policy.encoder.batch_size)
-            if self._vectors is None:
-                self._vectors = read_vectors(
-                    self.database, self.corpus, self._encoder.fingerprint, found["content_hash"]
-                )
-            vectors, owner = self._vectors
-            if not len(owner):
-                return None, "ranked by words alone: the corpus has no vectors yet (kb curate makes them)"
-            asked, _ = self._encoder.encode([query])
-        except EncoderError as error:
-            return None, f"ranked by words alone: {error}"
-        if not len(asked):
-            return None, "ranked by words alone: the model finds nothing to encode in the query"
-        without = found.height - len(set(owner.tolist()))
-        note = (
-            f"{without:,} of {found.height:,} entries have no vectors yet and are ranked by words alone"
-            if without
-            else None
-        )
-        return best_windows(vectors, owner, asked, found.height), note
 
 
 def open_view(
@@ -157,7 +147,23 @@ def open_view(
             raise UnknownNameError("scope field", name, known, "Others are named by policy scope_fields.")
     facts = load_facts(database, corpus, as_of=as_of, entry_ids=entry_ids)
     asked = Asked(as_of or now, dict(scope or {}), tuple(readers))
-    return View(database, corpus, policy, asked, facts, judge_eligibility(facts, policy.eligibility, asked))
+    return View(
+        corpus,
+        policy,
+        asked,
+        facts,
+        judge_eligibility(facts, policy.eligibility, asked),
+        SearchIndex(database, corpus, policy, facts),
+    )
+
+
+def golden_queries(path: Path) -> list[GoldenQuery]:
+    """The queries of a file.
+
+    Raises:
+        UsageError: the file is not one of golden queries; it names the line.
+    """
+    return [GoldenQuery(query, expected) for query, expected in read_golden_queries(path)]
 
 
 def safe_warning(reasons: Sequence[str]) -> str:

@@ -182,6 +182,15 @@ class DedupPolicy(Section):
         ),
     ]
     min_word_similarity: Annotated[float, Field(gt=0, le=1, description="and only from this TF-IDF cosine on")]
+    min_word_pair_score: Annotated[
+        Share, Field(description="and only if the mean of similarity and word similarity is at least this")
+    ]
+    skip_machine_records: Annotated[
+        bool,
+        Field(
+            description="a machine's record of one occasion is not searched by shared words, and two are no question"
+        ),
+    ]
     min_word_question_score: Annotated[
         Share,
         Field(
@@ -361,10 +370,34 @@ class EligibilityPolicy(Section):
 
 
 class SearchPolicy(Section):
-    """How `kb search` ranks (X7)."""
+    """How `kb search` ranks, and what no run may make worse (X7)."""
 
     rank_offset: Annotated[
         int, Field(ge=1, description="X7: score = 1/(offset + rank by similarity) + 1/(offset + rank by words)")
+    ]
+    quality_weight: Annotated[
+        float,
+        Field(
+            ge=0,
+            le=0.5,
+            description="X7: that score is multiplied by 1 - this at a quality score of 0, by 1 + this at 1; 0: quality "
+            "plays no part",
+        ),
+    ]
+    golden_queries: Annotated[
+        str | None,
+        Field(
+            min_length=1,
+            description="X7: file of queries with known answers; a relative path counts from the folder of the policy "
+            "file, without one from the working directory; null: none",
+        ),
+    ]
+    hits_within: Annotated[
+        int, Field(ge=1, description="X7: a golden query is a hit with an answer among the first so many")
+    ]
+    max_golden_drop: Annotated[
+        Share,
+        Field(description="X7: halt when the hit rate or the mean reciprocal rank would fall by more than this"),
     ]
 
 

@@ -1,8 +1,8 @@
 """The bundled sample: the knowledge of an invented software team over 26 weeks, and what is true of it.
 
 Belongs here: ``team_knowledge.jsonl`` (import rows with usage), ``truth.yaml`` (which entries were written to be what),
-their loaders, and the simulator that made the usage. Does not belong here: anything that curates; tests and the
-acceptance run read the truth, the pipeline never does.
+``golden_queries.jsonl`` (questions with the entries that answer them), their loaders, and the simulator that made the
+usage. Does not belong here: anything that curates; tests and the acceptance run read the truth, the pipeline never does.
 
 The team, its company, customers, vessels and key material are invented. One entry holds a text that looks like a cloud
 provider's access key and one addresses a judge; both are named in the truth and are there for the scanners to find.
@@ -26,6 +26,11 @@ LAST_WEEK = date(2026, 10, 26)
 def sample_path() -> Path:
     """Path of the sample's import rows, JSONL."""
     return Path(__file__).with_name("team_knowledge.jsonl")
+
+
+def golden_queries_path() -> Path:
+    """Path of the sample's golden queries, JSONL: none of the answers is retired or torn within the 26 weeks."""
+    return Path(__file__).with_name("golden_queries.jsonl")
 
 
 def load_truth() -> dict[str, Any]:

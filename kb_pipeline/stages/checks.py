@@ -37,7 +37,9 @@ BLOCKING = (
     "specifics_equal",
     "blast_radius",
     "gold_precision",
+    "golden_queries",
 )
+_LISTED_QUERIES = 10
 WARNING = ("coverage", "distinctiveness_drift", "borderline_backlog", "judge_degraded")
 
 
@@ -52,7 +54,7 @@ def check_plan(
 ) -> list[CheckResult]:
     """The blocking checks on a plan, in the order of BLOCKING.
 
-    ``schema`` and ``gold_precision`` are asked elsewhere: the one needs a library's help, the other no plan.
+    ``schema``, ``gold_precision`` and ``golden_queries`` are asked elsewhere: they need a library's help, no plan, or a search.
 
     Args:
         policy: blast radius limits.
@@ -216,6 +218,30 @@ def gold_precision(policy: Policy, measured: Mapping[str, Any]) -> CheckResult:
     too_low = merges - wrong < limit * merges
     sentence = f"{merges - wrong} of {merges} merges by rule on the gold set are right"
     return _result("gold_precision", [problem] if too_low else [], sentence, **numbers)
+
+
+def golden_queries(policy: Policy, measured: Mapping[str, Any] | None) -> CheckResult:
+    """X7 (search.max_golden_drop): queries with known answers find them as well after the plan as before it.
+
+    Args:
+        policy: the limit.
+        measured: numbers of the golden queries before the run and after its plan; None when policy names no file.
+    """
+    if measured is None:
+        return CheckResult("golden_queries", True, "no golden queries are set (search.golden_queries)")
+    names = ("hit_rate_before", "hit_rate_after", "mrr_before", "mrr_after")
+    numbers = {"queries": measured["queries"], **{name: round(measured[name], 4) for name in names}}
+    sentence = (
+        f"{measured['queries']} golden queries: hit rate within {measured['within']} {numbers['hit_rate_before']:g} before "
+        f"and {numbers['hit_rate_after']:g} after, mean reciprocal rank {numbers['mrr_before']:g} before and "
+        f"{numbers['mrr_after']:g} after"
+    )
+    limit, worse = policy.search.max_golden_drop, measured["worse"]
+    if measured["fall"] <= limit:
+        return CheckResult("golden_queries", True, sentence, numbers=numbers)
+    listed = ", ".join(map(str, worse[:_LISTED_QUERIES])) + (", …" if len(worse) > _LISTED_QUERIES else "")
+    problem = f"{sentence}; search.max_golden_drop = {limit:g} is the most that may be lost; worse are queries {listed}"
+    return CheckResult("golden_queries", False, problem, numbers=numbers)
 
 
 def check_health(

@@ -100,17 +100,19 @@ def find_duplicates(
         .otherwise(pl.lit(Band.BORDERLINE.value))
         .alias("band")
     )
-    by_words, cut_count = pairs_by_words(entries, representatives, close.select("l", "r"), policy, around=places)
-    rest = pl.concat([exact.with_columns(word_similarity=pl.lit(None, pl.Float64)), by_words]).with_columns(
-        band=pl.when(pl.col("word_similarity").is_null())
-        .then(pl.lit(Band.EXACT.value))
-        .otherwise(pl.lit(Band.LEXICAL.value))
+
+    def cosines(left: npt.NDArray[np.int64], right: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        return owner_similarities(vectors, owner, left, right).astype(np.float64)
+
+    by_words, cut_count = pairs_by_words(
+        entries, representatives, close.select("l", "r"), policy, cosines, around=places
     )
-    cosines = pl.Series(owner_similarities(vectors, owner, rest["l"].to_numpy(), rest["r"].to_numpy()))
+    of_equals = pl.Series(cosines(exact["l"].to_numpy(), exact["r"].to_numpy()), dtype=pl.Float64).fill_nan(None)
     columns = {"l": pl.Int64, "r": pl.Int64, "similarity": pl.Float64, "band": pl.String, "word_similarity": pl.Float64}
     parts = (
-        rest.with_columns(cosines.fill_nan(None).alias("similarity")),
-        close.with_columns(word_similarity=pl.lit(None, pl.Float64)),
+        exact.with_columns(similarity=of_equals, band=pl.lit(Band.EXACT.value), word_similarity=None),
+        by_words.with_columns(band=pl.lit(Band.LEXICAL.value)),
+        close.with_columns(word_similarity=None),
     )
     found_pairs = pl.concat([part.select(pl.col(name).cast(kind) for name, kind in columns.items()) for part in parts])
     found_pairs = found_pairs.sort("l", "r")

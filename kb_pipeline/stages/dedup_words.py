@@ -6,14 +6,18 @@ by how rare they are among the live entries of its tenant:
     weight of a token = ln((1 + n) / (1 + entries that hold it)) + 1        n = live entries of the tenant
 
 and word similarity is the cosine of two such texts. An entry finds the ``word_neighbours`` most similar ones of its block
-(scope and kind) from ``min_word_similarity`` on. What the vectors found as well keeps the band they gave it.
+(scope and kind) from ``min_word_similarity`` on. Such a pair counts if the mean of its cosine and its word similarity is
+``min_word_pair_score`` or more: neither signal is right often enough alone. What the vectors found as well keeps the band
+they gave it. Machine-written records of one occasion look alike without saying the same, so this search leaves them out.
 
 Many of these pairs are only about the same thing. Whoever reads the queue should not pay for that: a pair that stays
 unsettled is a question only if cosine and words together say so and few others are better, and a judge with a budget sees
-it after the pairs of the other bands.
+it after the pairs of the other bands. Two records of a machine are no question at all: each is a flag of its own.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +27,14 @@ from kb_pipeline import schemas
 from kb_pipeline.allpairs.around import words_around
 from kb_pipeline.allpairs.words import word_neighbours, word_rows
 from kb_pipeline.policy.model import DedupPolicy
+from kb_pipeline.text.records import beyond_title, is_record
 from kb_pipeline.text.tokens import token_sets
 from kb_pipeline.vocabulary import LIVE_STATES, Band, ReasonCode, State, Verdict
 
-_FOUND = {"l": pl.Int64, "r": pl.Int64, "word_similarity": pl.Float64}
+Rows = npt.NDArray[np.int64]
+
+_NEAR = {"l": pl.Int64, "r": pl.Int64, "word_similarity": pl.Float64}
+_FOUND = {"l": pl.Int64, "r": pl.Int64, "similarity": pl.Float64, "word_similarity": pl.Float64}
 
 
 _MAX_ENTRIES_OF_A_TITLE = 10
@@ -38,18 +46,25 @@ def pairs_by_words(
     searched: pl.DataFrame,
     known: pl.DataFrame,
     policy: DedupPolicy,
+    cosines: Callable[[Rows, Rows], npt.NDArray[np.float64]],
     *,
     around: npt.NDArray[np.int64] | None = None,
 ) -> tuple[pl.DataFrame, int]:
-    """Columns l, r (rows of ``entries``, l < r) and word_similarity of new pairs, by (l, r); and how many max_pairs cut off.
+    """Columns l, r (rows of ``entries``, l < r), similarity, word_similarity of new pairs; and how many max_pairs cut off.
+
+    The pairs are sorted by (l, r).
 
     Args:
         entries: ENTRIES; tokens are counted over its live ones.
         searched: columns row (of ``entries``) and block; rows of different blocks never meet.
         known: columns l and r, the pairs that are found already. They count against max_pairs.
-        policy: neighbours, floor and limit.
+        policy: neighbours, floors and limit.
+        cosines: similarity of the texts of two rows each (-1 to 1), NaN where one has no vectors.
         around: int64, rows of ``entries``: only what these find, and what bears the same title as one of them. None: all.
     """
+    if policy.word_neighbours and policy.skip_machine_records:
+        records = entries.select(is_record(beyond_title()).fill_null(False)).to_series()
+        searched = searched.filter(~records.gather(searched["row"]))
     if policy.word_neighbours == 0 or searched.height < 2:
         return pl.DataFrame(schema=_FOUND), 0
     places = searched.select(pl.col("row").cast(pl.Int64), "block").with_row_index("place")
@@ -61,6 +76,7 @@ def pairs_by_words(
         places.height,
     )
     block = places["block"].to_numpy()
+    titles = np.full(places.height, -1, dtype=np.int64)
     if around is None:
         near = word_neighbours(rows, block, policy.word_neighbours, policy.min_word_similarity)
     else:
@@ -69,12 +85,17 @@ def pairs_by_words(
         near = words_around(rows, block, asking, policy.word_neighbours, policy.min_word_similarity, titles)
     row = places["row"].to_numpy()
     # A block's rows come in the order of the entries, so the smaller place is the smaller row.
-    found = pl.DataFrame({"l": row[near.i], "r": row[near.j], "word_similarity": near.similarity}, schema=_FOUND)
-    new = found.join(known.cast({"l": pl.Int64, "r": pl.Int64}), on=["l", "r"], how="anti")
-    kept = new.sort("word_similarity", "l", "r", descending=[True, False, False]).head(
+    found = pl.DataFrame({"l": row[near.i], "r": row[near.j], "word_similarity": near.similarity}, schema=_NEAR)
+    found = found.with_columns(one_title=(titles[near.i] >= 0) & (titles[near.i] == titles[near.j]))
+    new = found.join(known.cast({"l": pl.Int64, "r": pl.Int64}), on=["l", "r"], how="anti", maintain_order="left")
+    cosine = pl.Series("similarity", cosines(new["l"].to_numpy(), new["r"].to_numpy()), dtype=pl.Float64)
+    worth = new.with_columns(cosine.fill_nan(None)).filter(
+        (question_score() >= policy.min_word_pair_score) | pl.col("one_title")
+    )
+    kept = worth.sort("word_similarity", "l", "r", descending=[True, False, False]).head(
         max(0, policy.max_pairs - known.height)
     )
-    return kept.sort("l", "r"), new.height - kept.height
+    return kept.select(list(_FOUND)).sort("l", "r"), worth.height - kept.height
 
 
 def _titles(entries: pl.DataFrame) -> npt.NDArray[np.int64]:
@@ -137,36 +158,41 @@ def question_score() -> pl.Expr:
 
 
 def limit_questions(verdicts: pl.DataFrame, entries: pl.DataFrame, policy: DedupPolicy) -> pl.DataFrame:
-    """VERDICTS in which unsettled pairs found by words are kept, and not asked about, unless they are worth it.
+    """VERDICTS in which unsettled pairs are kept, and not asked about, unless they are worth it. Same rows, same order.
 
-    Below min_word_question_score the reason is ``judge.far_apart``. Of the others each tenant gets the best ones, so many for
-    every hundred of its active entries that has begun; the reason of the rest is ``judge.queue_full``. Same rows, same
-    order. What a model has read and doubts stays a question, whatever the score.
+    Two machine-written records of one occasion each are never a question, in whatever band: their reason becomes
+    ``judge.machine_records``. Of the pairs found by words those below min_word_question_score are none (``judge.far_apart``).
+    Of the others each tenant gets the best ones, so many for every hundred of its active entries that has begun; the reason
+    of the rest is ``judge.queue_full``. What a model has read and doubts stays a question, whatever the score.
 
     Args:
         verdicts: VERDICTS.
         entries: ENTRIES.
-        policy: the least score of a question, and how many there may be.
+        policy: whether records are left out, the least score of a question, and how many there may be.
     """
-    tenants = entries.select(
+    facts = entries.select(
         pl.col("entry_id"),
         pl.col("tenant").fill_null("\x00"),
         ((pl.col("state") == State.ACTIVE).sum().over("tenant") / 100).ceil().alias("hundreds"),
+        (pl.lit(policy.skip_machine_records) & is_record(beyond_title()).fill_null(False)).alias("is_record"),
     )
-    is_open = (
-        (pl.col("band") == Band.LEXICAL) & (pl.col("verdict") == Verdict.UNSURE) & pl.col("judge_confidence").is_null()
-    )
+    records = facts.filter("is_record")["entry_id"].implode()
+    is_open = (pl.col("verdict") == Verdict.UNSURE) & pl.col("judge_confidence").is_null()
+    of_records = is_open & pl.col("entry_id_l").is_in(records) & pl.col("entry_id_r").is_in(records)
+    by_words = is_open & (pl.col("band") == Band.LEXICAL)
     is_near = question_score() >= policy.min_word_question_score
     asked = (
-        verdicts.filter(is_open & is_near)
-        .join(tenants, left_on="entry_id_l", right_on="entry_id")
+        verdicts.filter(by_words & is_near & ~of_records)
+        .join(facts, left_on="entry_id_l", right_on="entry_id")
         .sort(-question_score(), "entry_id_l", "entry_id_r")
         .filter(pl.int_range(pl.len()).over("tenant") < pl.col("hundreds") * policy.max_word_questions)
         .select("entry_id_l", "entry_id_r", pl.lit(True).alias("is_asked"))
     )
-    is_kept = is_open & pl.col("is_asked").is_null()
+    is_kept = of_records | (by_words & pl.col("is_asked").is_null())
     why = (
-        pl.when(is_near)
+        pl.when(of_records)
+        .then(pl.lit(ReasonCode.JUDGE_MACHINE_RECORDS.value))
+        .when(is_near)
         .then(pl.lit(ReasonCode.JUDGE_QUEUE_FULL.value))
         .otherwise(pl.lit(ReasonCode.JUDGE_FAR_APART.value))
     )

@@ -33,7 +33,7 @@ def pair_sections(week: WeekData, texts: EntryTexts) -> list[Section]:
     """The sections about pairs, in the order of the stages."""
     rows = pair_rows(week).with_row_index("rank")
     spoken = week.verdicts.select(
-        "entry_id_l", "entry_id_r", "judge_confidence", "explanation", "failed", "word_similarity", "suggested_body"
+        "entry_id_l", "entry_id_r", "judge_confidence", "explanation", "failed", "suggested_body"
     )
     pairs = rows.join(spoken, on=["entry_id_l", "entry_id_r"], how="left").sort("rank")
     return [

@@ -209,3 +209,8 @@ REPLACES: tuple[str, ...] = (
     r"\b(?:reemplaza|sustituye) (?:a )?(?:la|el) (?:antigu|anterior)",
 )
 """A text that says that it takes the place of what was said before matches one of these."""
+
+
+def plain_edges(pattern: str) -> str:
+    """The pattern with word edges between ASCII letters alone: a hundred times faster on texts that hold other signs."""
+    return pattern.replace(r"\b", r"(?-u:\b)")

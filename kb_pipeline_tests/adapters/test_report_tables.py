@@ -60,8 +60,8 @@ def test_values_travel_whole(database: Database) -> None:
     write(database, week_frames())
     found = rows(database, "SELECT specifics_only_l, similarity FROM report_pairs WHERE entry_id_l = 'e05'")
     assert found == [(["2"], 0.9874)]
-    assert rows(database, "SELECT similarity, specifics_only_r FROM report_pairs WHERE band = 'lexical'") == [
-        (None, [])
+    assert rows(database, "SELECT similarity, word_similarity FROM report_pairs WHERE band = 'lexical'") == [
+        (None, 0.5217)
     ]
     hidden = rows(database, "SELECT specifics_only_l::text FROM report_pairs WHERE entry_id_l = 'e12'")
     assert SECRET_WORD not in hidden[0][0]

@@ -16,7 +16,7 @@ from kb_pipeline_tests.fakes.house import House
 RUN_KEYS = {"run_id", "corpus", "week", "profile", "mode", "status", "started_at", "completed_at", "counts"}
 PAIR_KEYS = {
     "entry_id_l", "entry_id_r", "similarity", "band", "verdict", "reason", "judge", "specifics_only_l", "specifics_only_r",
-    "superseded_id",
+    "word_similarity", "superseded_id",
 }  # fmt: skip
 EXPORT_KEYS = {
     "id", "kind", "title", "body", "state", "state_reason", "state_changed_at", "merged_into", "superseded_by",

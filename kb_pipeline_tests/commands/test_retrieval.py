@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kb_pipeline.defs.retrieval import open_view
+from kb_pipeline.defs.retrieval import golden_queries, open_view
 from kb_pipeline.errors import UsageError
 from kb_pipeline.policy.load import load_policy
 from kb_pipeline_tests.commands.conftest import Curated
@@ -133,13 +133,14 @@ def test_golden_queries_measure_the_eligible_view(curated: Curated, tmp_path: Pa
     policy = load_policy(file=curated.corpus.write_policy(tmp_path / "policy.yaml"))
     now = AS_OF
     view = open_view(curated.house.database, "bridge", policy, now=now)
-    measured = view.probe(path)
+    queries = golden_queries(path)
+    measured = view.probe(queries)
     assert (measured.query_count, measured.hit_rate, measured.first_ranks) == (2, 0.5, (1, None))
     # The control: before the run the lesson about the radar was there.
     before = open_view(curated.house.database, "bridge", policy, now=now, as_of=AS_OF.replace(month=11, day=1)).probe(
-        path
+        queries
     )
-    assert before.hit_rate == 1.0 and measured.is_worse_than(before)
+    assert before.hit_rate == 1.0 and measured.fall_since(before) == 0.5 and measured.worse_since(before) == [2]
 
 
 @pytest.mark.parametrize(
@@ -152,13 +153,26 @@ def test_golden_queries_measure_the_eligible_view(curated: Curated, tmp_path: Pa
         ("", "holds no queries"),
     ],
 )
-def test_a_file_that_is_none_of_golden_queries_is_refused(
-    curated: Curated, tmp_path: Path, line: str, told: str
-) -> None:
+def test_a_file_that_is_none_of_golden_queries_is_refused(tmp_path: Path, line: str, told: str) -> None:
     path = tmp_path / "golden_queries.jsonl"
     path.write_text(line, "utf-8")
-    view = open_view(curated.house.database, "bridge", load_policy(), now=AS_OF)
     with pytest.raises(UsageError, match=told):
-        view.probe(path)
+        golden_queries(path)
     with pytest.raises(UsageError, match="cannot be read"):
-        view.probe(tmp_path / "missing.jsonl")
+        golden_queries(tmp_path / "missing.jsonl")
+
+
+def test_the_better_kept_of_two_equal_answers_comes_first(house: House) -> None:
+    rows = [{"id": f"tide-{n}", "body": f"The tide table of berth {n} hangs in the mess."} for n in "abc"]
+    rows[1]["quality_score"], rows[2]["quality_score"] = 0.2, 0.9
+    corpus = house.corpus("tide")
+    corpus.load(*rows).ok()
+
+    def order(**policy: float) -> list[tuple[str, float | None]]:
+        corpus.policy["search"] = policy
+        found = corpus.kb("search", "tide table", "--json").ok().json["results"]
+        return [(row["id"], row["quality_score"]) for row in found]
+
+    assert order() == [("tide-c", 0.9), ("tide-a", None), ("tide-b", 0.2)]
+    assert [entry for entry, _ in order(quality_weight=0)] == ["tide-a", "tide-b", "tide-c"]
+    assert "quality 0.90" in corpus.kb("search", "tide table").ok().out

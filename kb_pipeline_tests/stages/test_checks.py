@@ -17,6 +17,7 @@ from kb_pipeline.stages.checks import (
     check_health,
     check_plan,
     gold_precision,
+    golden_queries,
     severity_of,
 )
 from kb_pipeline.vocabulary import BY_PERSON_ONLY, TRANSITIONS, Severity, State
@@ -55,8 +56,8 @@ def check(
         expected_count=found.height if expected is None else expected,
         allow_large_change=allow,
     )
-    # ``schema`` and ``gold_precision`` are asked elsewhere
-    assert tuple(result.name for result in results) == BLOCKING[1:-1]
+    # ``schema``, ``gold_precision`` and ``golden_queries`` are asked elsewhere
+    assert tuple(result.name for result in results) == BLOCKING[1:-2]
     assert all(result.blocking for result in results)
     return {result.name: result for result in results}
 
@@ -326,3 +327,29 @@ def test_severity_is_that_of_the_policy_else_by_kind() -> None:
         assert severity_of(policy(), result) == (Severity.HIGH if name in BLOCKING else Severity.LOW)
     coverage = CheckResult("coverage", False, "", blocking=False)
     assert severity_of(policy(checks={"severity": {"coverage": "error"}}), coverage) == Severity.HIGH
+
+
+GOLDEN = {
+    "queries": 8, "within": 10, "hit_rate_before": 1.0, "hit_rate_after": 1.0, "mrr_before": 0.9, "mrr_after": 0.9,
+    "fall": 0.0, "worse": [],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("fall", "limit", "passes"), [(0.0, 0.0, True), (0.01, 0.01, True), (0.011, 0.01, False)])
+def test_golden_queries_may_fall_so_much_and_no_more(fall: float, limit: float, passes: bool) -> None:
+    result = golden_queries(policy(search={"max_golden_drop": limit}), GOLDEN | {"fall": fall, "worse": [2, 7]})
+    assert (result.name, result.passed, result.blocking) == ("golden_queries", passes, True)
+    assert ("queries 2, 7" in result.sentence) is not passes
+    assert ("search.max_golden_drop = 0.01" in result.sentence) is not passes
+    assert result.numbers["hit_rate_before"] == 1.0 and "0.9 before and 0.9 after" in result.sentence
+
+
+def test_without_golden_queries_the_check_says_so() -> None:
+    result = golden_queries(policy(), None)
+    assert result.passed and "no golden queries are set" in result.sentence and not result.numbers
+
+
+def test_many_worse_queries_are_not_all_listed() -> None:
+    worse = list(range(1, 40))
+    result = golden_queries(policy(), GOLDEN | {"fall": 0.5, "worse": worse})
+    assert "9, 10, …" in result.sentence and "11" not in result.sentence.rpartition("queries")[2]

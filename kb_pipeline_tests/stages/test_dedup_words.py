@@ -26,7 +26,8 @@ LIMITS = Thresholds(min_merge_similarity=0.92, min_borderline_similarity=0.85, m
 
 
 def rules(**values: Any) -> DedupPolicy:
-    return policy(dedup=values).dedup
+    """Policy without a floor of the mean, unless it is asked for: most vectors of these tests have nothing in common."""
+    return policy(dedup={"min_word_pair_score": 0} | values).dedup
 
 
 def row(entry_id: str, text: str, **values: Any) -> dict[str, Any]:
@@ -82,7 +83,9 @@ def test_the_same_in_other_words_is_found_with_both_similarities() -> None:
 
 def test_the_word_similarity_is_the_cosine_of_rare_words() -> None:
     texts = {"a": "tide gauge alpha", "b": "tide gauge beta", "c": "tide table", "d": "gate"}
-    found = search(*(row(entry, text) for entry, text in texts.items()), rule=rules(min_word_similarity=0.1))
+    found = search(
+        *(row(entry, text) for entry, text in texts.items()), rule=rules(min_word_similarity=0.1, min_word_pair_score=0)
+    )
     once, twice, thrice = (np.log(5 / (1 + count)) + 1 for count in (1, 2, 3))
     shared = thrice**2 + twice**2
     pairs = {(left, right): value for left, right, *_, value in found.pairs.rows()}
@@ -166,8 +169,9 @@ def test_every_script_has_words(one: str, other: str) -> None:
 def test_texts_of_common_words_alone_are_compared_too_and_texts_without_words_never() -> None:
     filler = [row(f"x{number}", f"the one of {text}") for number, text in enumerate(OTHER)]
     found = search(
-        row("a", "the of and"), row("b", "and of the"), row("c", "!!!"), row("d", "…"), row("e", "!!! …"), *filler
-    )
+        row("a", "the of and"), row("b", "and of the"), row("c", "!!!"), row("d", "…"), row("e", "!!! …"), *filler,
+        rule=policy().dedup,
+    )  # fmt: skip
     assert bands(found)["a", "b"] == "lexical"
     assert not {"c", "d", "e"} & {entry for pair in bands(found) for entry in pair}
     # Common words weigh little where a text has others.
@@ -227,6 +231,38 @@ def test_neighbours_and_floor_say_how_many_are_found() -> None:
     assert not search(*alike, rule=rules(min_word_similarity=0.99)).pairs.height
 
 
+@pytest.mark.parametrize(("cosine", "is_found"), [(0.0, False), (0.2, False), (0.3, True), (0.6, True)])
+def test_cosine_and_words_together_must_be_near_enough(cosine: float, is_found: bool) -> None:
+    rows, near = [row("a", SAID), row("b", AGAIN), *others()], {("a", "b"): cosine}
+    (pair,) = search(*rows, cosines=near, rule=rules()).pairs.rows()
+    words = pair[-1]
+    floor = (0.25 + words) / 2
+    assert bool(bands(search(*rows, cosines=near, rule=rules(min_word_pair_score=floor)))) is is_found
+    # A text without vectors is measured by its words alone.
+    unseen = search(*rows, without_vectors=("b",), rule=rules(min_word_pair_score=words - 0.01))
+    assert bands(unseen) == {("a", "b"): "lexical"}
+    assert not bands(search(*rows, without_vectors=("b",), rule=rules(min_word_pair_score=words + 0.01)))
+
+
+def record(number: int) -> dict[str, Any]:
+    lines = (
+        "Agent: crane-{0}",
+        "Capability: lead",
+        "Failure reason: process {0}481 terminated",
+        "Detected by: tier {0}",
+    )
+    return row(f"r{number}", "\n".join(lines).format(number))
+
+
+def test_records_of_a_machine_are_not_looked_up_by_words() -> None:
+    records = [record(at) for at in range(3)]
+    told = [row("a", SAID), row("b", AGAIN)]
+    assert bands(search(*records, *told)) == {("a", "b"): "lexical"}
+    assert ("r0", "r1") in bands(search(*records, *told, rule=rules(skip_machine_records=False)))
+    # Vectors still find them: how near is a question of its own.
+    assert bands(search(*records, cosines={("r0", "r1"): 0.95})) == {("r0", "r1"): "merge"}
+
+
 def test_the_limit_holds_for_both_signals_and_the_best_stay() -> None:
     rows = [row("a", SAID), row("b", AGAIN), row("c", f"{OTHER[0]} twice"), row("d", OTHER[0]), *others()[1:]]
     free = search(*rows, cosines={("a", "b"): 0.9})
@@ -266,7 +302,7 @@ def limited(*rows: dict[str, Any], size: int = 2, tenants: int = 1, **values: An
         *(row(f"{letter}{n}", "x", tenant=f"t{t}") for t, letter in enumerate("abc"[:tenants]) for n in range(size))
     )
     table = frame(schemas.VERDICTS, rows)
-    made = limit_questions(table, held, rules(**values))
+    made = limit_questions(table, held, rules(**{"min_word_question_score": 0.6} | values))
     assert made.drop("verdict", "reason").equals(table.drop("verdict", "reason"))
     return list(made.select("verdict", "reason").iter_rows())
 
@@ -294,6 +330,30 @@ def limited(*rows: dict[str, Any], size: int = 2, tenants: int = 1, **values: An
 )  # fmt: skip
 def test_an_unsettled_pair_asks_only_if_it_is_close_enough(pair: dict[str, Any], expected: tuple[str, str]) -> None:
     assert limited(verdict("a0", "a1", **pair)) == [expected]
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        (("r0", "r1"), ("KEEP_BOTH", "judge.machine_records")),
+        (("a", "r1"), ("UNSURE", "judge.residue")),
+        (("a", "b"), ("UNSURE", "judge.residue")),
+    ],
+)
+@pytest.mark.parametrize("band", ["merge", "borderline", "lexical"])
+def test_two_records_of_a_machine_ask_nobody(pair: tuple[str, str], expected: tuple[str, str], band: str) -> None:
+    held = entries(record(0), record(1), row("a", SAID), row("b", AGAIN))
+
+    def asked(rule: DedupPolicy, **more: Any) -> tuple[str, str]:
+        table = frame(schemas.VERDICTS, [verdict(*pair, 0.95, band=band, **more)])
+        ((word, reason),) = limit_questions(table, held, rule).select("verdict", "reason").iter_rows()
+        return word, reason
+
+    assert asked(rules()) == expected
+    assert asked(rules(skip_machine_records=False)) == ("UNSURE", "judge.residue")
+    # What a model has read and doubts, and what a rule has decided, stays.
+    assert asked(rules(), judge_confidence=0.6) == ("UNSURE", "judge.residue")
+    assert asked(rules(), verdict="MERGE", reason="judge.exact") == ("MERGE", "judge.exact")
 
 
 def test_the_best_of_a_tenant_ask_for_every_hundred_entries_begun() -> None:

@@ -56,12 +56,12 @@ LATER = replace(HEADER, run_id="run-again", generated_at=datetime(2027, 1, 4, tz
 
 def columns(table: str) -> list[str]:
     """Columns of a report table, as the migrations declare them."""
-    folder = Path(__file__).parents[2] / "sql/migrations"
-    sql = "".join(path.read_text() for path in sorted(folder.glob("*.sql")))
+    files = sorted((Path(__file__).parents[2] / "sql/migrations").glob("*.sql"))
+    sql = "\n".join(file.read_text() for file in files)
     body = sql.partition(f"CREATE TABLE {table} (")[2].partition("\n);")[0]
     names = [line.split()[0] for line in body.splitlines() if line.strip()]
-    added = re.findall(rf"^ALTER TABLE {table} ADD COLUMN (\w+)", sql, re.MULTILINE)
-    return [*(name for name in names if name not in ("UNIQUE", "PRIMARY")), *added]
+    added = re.findall(rf"ALTER TABLE {table} ADD COLUMN (\w+)", sql)
+    return [name for name in [*names, *added] if name not in ("UNIQUE", "PRIMARY")]
 
 
 # --- words

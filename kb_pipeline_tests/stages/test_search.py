@@ -14,15 +14,32 @@ from hypothesis import strategies as st
 from kb_pipeline import schemas_retrieval
 from kb_pipeline.policy.model import SearchPolicy
 from kb_pipeline.stages.search import best_windows, rank_entries, word_scores
+from kb_pipeline.text.tokens import token_sets
 
-POLICY = SearchPolicy(rank_offset=60)
 
-
-def ranked(texts: dict[str, str], query: str, similarity: list[float] | None = None) -> pl.DataFrame:
-    entries = pl.DataFrame(
-        {"entry_id": list(texts), "text": list(texts.values())}, schema={"entry_id": pl.String, "text": pl.String}
+def rules(quality_weight: float = 0.05) -> SearchPolicy:
+    return SearchPolicy(
+        rank_offset=60, quality_weight=quality_weight, golden_queries=None, hits_within=10, max_golden_drop=0.01
     )
-    return rank_entries(entries, query, None if similarity is None else np.array(similarity), POLICY)
+
+
+def ranked(
+    texts: dict[str, str],
+    query: str,
+    similarity: list[float] | None = None,
+    *,
+    quality: dict[str, float] | None = None,
+    weight: float = 0.05,
+) -> pl.DataFrame:
+    entries = pl.DataFrame(
+        {
+            "entry_id": list(texts),
+            "text": list(texts.values()),
+            "quality_score": [(quality or {}).get(entry) for entry in texts],
+        },
+        schema={"entry_id": pl.String, "text": pl.String, "quality_score": pl.Float64},
+    )
+    return rank_entries(entries, query, None if similarity is None else np.array(similarity), rules(weight))
 
 
 def test_words_alone_find_what_shares_the_rarer_word() -> None:
@@ -48,7 +65,7 @@ def test_a_shorter_text_with_the_same_words_comes_first() -> None:
 
 
 def test_bm25_is_the_published_formula() -> None:
-    scores = word_scores(pl.Series(["one two", "two three four", "five"]), "two five").to_list()
+    scores = word_scores(token_sets(pl.Series(["one two", "two three four", "five"])), 3, "two five").to_list()
 
     def part(count: int, length: int) -> float:
         idf = math.log(1 + (3 - count + 0.5) / (count + 0.5))
@@ -71,6 +88,37 @@ def test_ties_stand_in_the_order_of_ids() -> None:
         "b",
         "c",
     ]
+
+
+def test_quality_settles_what_is_about_equally_near_and_no_more() -> None:
+    texts = {f"e{at:02}": "The same text." for at in range(12)} | {
+        "far": "Another same thing, said at more length here."
+    }
+    near = [0.9 - at / 100 for at in range(12)] + [0.1]
+    plain = ranked(texts, "same text", near)
+    best = ranked(texts, "same text", near, quality={"e02": 1.0, "far": 1.0})
+    assert plain["entry_id"].to_list()[:3] == ["e00", "e01", "e02"]
+    assert best["entry_id"].to_list()[:3] == ["e02", "e00", "e01"] and best["entry_id"].to_list()[-1] == "far"
+    worst = ranked(texts, "same text", near, quality={"e00": 0.0})["entry_id"].to_list()
+    assert worst[0] == "e01" and 0 < worst.index("e00") < 12
+    # A score in the middle, or none, changes nothing; nor does any score when it weighs nothing.
+    middle = ranked(texts, "same text", near, quality=dict.fromkeys(texts, 0.5))
+    assert middle.drop("quality_score").equals(plain.drop("quality_score"))
+    off = ranked(texts, "same text", near, quality={"e11": 1.0, "e00": 0.0}, weight=0.0)
+    assert off.drop("quality_score").equals(plain.drop("quality_score"))
+
+
+@pytest.mark.parametrize("quality", [0.0, 0.2, 0.86, 1.0])
+def test_the_influence_of_quality_is_the_published_factor(quality: float) -> None:
+    (plain,) = ranked({"a": "figs"}, "figs", [0.4])["score"]
+    (weighted,) = ranked({"a": "figs"}, "figs", [0.4], quality={"a": quality})["score"]
+    assert weighted == pytest.approx(plain * (1 + 0.05 * (2 * quality - 1)))
+
+
+def test_equal_quality_and_nearness_stand_in_the_order_of_ids() -> None:
+    alike = dict.fromkeys("bca", "The same text.")
+    found = ranked(alike, "same", [0.5] * 3, quality=dict.fromkeys("abc", 0.9))
+    assert found["entry_id"].to_list() == ["a", "b", "c"]
 
 
 def test_scripts_without_spaces_are_searched() -> None:

@@ -140,6 +140,7 @@ def pair(
         "from_cache": False,
         "specifics_only_l": [],
         "specifics_only_r": [],
+        "word_similarity": None,
     } | more
 
 
@@ -151,7 +152,7 @@ PAIRS = [
     pair("e12", "e13", 0.9655, "merge", "UNSURE", "judge.secret", specifics_only_l=[SECRET_WORD], explanation=f"{SECRET_WORD} stands on one side"),
     pair("e14", "e15", 0.9101, "borderline", "UNSURE", "judge.not_allowed", specifics_only_l=[RESTRICTED_WORD]),
     pair("e16", "e17", 0.8899, "borderline", "KEEP_BOTH", "judge.specifics_differ", judge_confidence=0.81, judge="claude-haiku-4-5", explanation="One forbids to go on, the other only stops."),
-    pair("e09", "e18", None, "lexical", "KEEP_BOTH", "judge.timeout", failed=True),
+    pair("e09", "e18", None, "lexical", "KEEP_BOTH", "judge.timeout", failed=True, word_similarity=0.5217),
 ]  # fmt: skip
 
 

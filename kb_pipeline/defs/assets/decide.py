@@ -11,6 +11,7 @@ from kb_pipeline.adapters.expectations import check_contracts
 from kb_pipeline.adapters.runs import add_counts, close_run
 from kb_pipeline.adapters.snapshots import count_entries, load_answered, load_open_conflicts, load_queue
 from kb_pipeline.defs.assets.wiring import check_specs, output, shown, step_of, week_asset
+from kb_pipeline.defs.golden_measure import measure_plan
 from kb_pipeline.defs.judged_pairs import gold_measure
 from kb_pipeline.defs.publish import WeekInputs, check_result, publish
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
@@ -75,6 +76,7 @@ _DESCRIPTIONS = {
     "specifics_equal": "Texts that merge without a person hold the same numbers, names and negations.",
     "blast_radius": "No repository loses more of its active entries than apply.max_changed_share allows.",
     "gold_precision": "Of the rules' merges on the shipped gold set, judge.min_gold_precision or more are right.",
+    "golden_queries": "Golden queries find their answers as well after the plan as before it (search.max_golden_drop).",
 }
 
 
@@ -143,6 +145,10 @@ def curation_plan(
         expected_count=count_entries(database, run)[0],
         allow_large_change=curation.allow_large_change,
     )
+    golden = measure_plan(
+        database, run, policy, curation.golden_path(step.corpus), plan, conflict_records, knowledge_base.encoder(policy)
+    )
+    results.append(checks.golden_queries(policy, golden))
     settled = plan.filter((pl.col("recommendation_type") == RecommendationType.FLAG) | pl.col("to_state").is_not_null())
     left = unasked.join(settled, on="entry_id", how="anti").height
     add_counts(
@@ -153,6 +159,7 @@ def curation_plan(
         renewals_left=_renewals_left(
             plan, replaced, outdated, knowledge_entries, {*answered, *queue["recommendation_id"]}
         ),
+        golden_queries=golden,
     )
     if failed := [
         result for result in results if not result.passed and checks.severity_of(policy, result) is Severity.HIGH
