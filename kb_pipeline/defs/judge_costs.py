@@ -35,7 +35,7 @@ def judge_notes(counts: Mapping[str, Any], *, model: str) -> list[str]:
             f"{'was' if canaries == 1 else 'were'} put to it as a check."
         )
     if estimate.get("calls"):
-        notes.append(f"By estimate, made before anything was sent: at most {spending(estimate)}.")
+        notes.append(f"By estimate, made before anything was sent: {spending(estimate)}.")
     if (usage.get("calls") or estimate.get("calls")) and usage.get("cost_usd", estimate.get("cost_usd")) is None:
         notes.append(f"What this costs is not known: policy judge.prices names no price of {model}.")
     if waiting := int(counts.get("pairs_in_batches") or 0):

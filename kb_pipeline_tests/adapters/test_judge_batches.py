@@ -436,6 +436,22 @@ def test_what_is_over_the_budget_waits_for_the_next_run(api: MessagesApi, databa
     assert reasons(after) == [*[ReasonCode.JUDGE_DISTINCT] * 4, ReasonCode.JUDGE_BUDGET_SPENT]
 
 
+def test_what_lies_in_a_batch_is_not_asked_directly_and_counts_against_no_limit(
+    api: MessagesApi, database: Database
+) -> None:
+    api.batches.end_at_once = False
+    list(judge_of(api, database, max_batch_wait_seconds=0).decide(pairs(3)))
+    waiting = judge_of(api, database, delivery="direct", max_batch_wait_seconds=0, max_concurrency=1)
+    assert reasons(list(waiting.decide(pairs(4)))) == [*[PENDING] * 3, ReasonCode.JUDGE_DISTINCT]
+    api.batches.end_all()
+    # The five answers of the batch take ten tokens; one pair more takes what is left of these four.
+    judge = judge_of(api, database, delivery="direct", price=PRICE, max_tokens=5, max_concurrency=1)
+    replies = list(judge.decide([*pairs(3), *pairs(6)[4:]]))
+    assert reasons(replies) == [*[ReasonCode.JUDGE_DISTINCT] * 4, ReasonCode.JUDGE_BUDGET_SPENT]
+    assert judge.usage["calls"] == 5 + 2 + 1 and len(api.batches.made) == 1
+    assert judge.cost_usd == pytest.approx((0.5 * 5 + 3) * 6 / 1e6)
+
+
 def test_money_limits_direct_calls_too(api: MessagesApi) -> None:
     probe = network_judge(api, price=PRICE, max_calls=0)
     one = probe._amount(pairs(1)[0]).times(2)

@@ -16,6 +16,7 @@ that fails many times in a row, ends the asking for this run, so that a run with
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -57,7 +58,8 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
         max_concurrency: direct calls at the same time.
         min_confidence: a less confident verdict becomes UNSURE, 0-1.
         max_text_chars: a pair with a longer text is not asked and nothing is cut.
-        delivery: ``batch``, ``direct``, or ``auto``: by batch from ``min_batch_pairs`` pairs on. Without a store all is direct.
+        delivery: ``batch``, ``direct``, or ``auto``: by batch from ``min_batch_pairs`` pairs on. Without a store all is direct;
+            with one, what lies in a batch already is taken up from there.
         min_batch_pairs: see there.
         max_batch_wait_seconds: patience with the batches of this run.
         batch_poll_seconds: time from the first look at a batch to the second.
@@ -110,10 +112,10 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
         self._min_confidence = min_confidence
         self._max_text_chars = max_text_chars
         self._next_canary = 0
-        self._min_batch_pairs = 1 if delivery == "batch" else min_batch_pairs
+        self._min_batch_pairs: float = {"batch": 1, "direct": math.inf, "auto": min_batch_pairs}[delivery]
         self._on_estimate = on_estimate
         self._rounds: BatchRounds[RequestT, ReplyT] | None = None
-        if batch_store is not None and delivery != "direct":
+        if batch_store is not None:
             self._rounds = BatchRounds(
                 BatchesClient(self._client, max_retries=max_retries),
                 batch_store(f"{model}/{script.PROMPT_VERSION}"),
@@ -175,6 +177,7 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
     ) -> Iterator[ReplyT]:
         """What earlier batches have answered needs no budget; the rest is asked, and then what counts in both orders only."""
         rounds.take_up()
+        self._budget.leave_out_what_was_used()
         reasons: list[ReasonCode | None] = []
         fresh: list[int] = []
         for number, (request, reason) in enumerate(zip(requests, withheld, strict=True)):

@@ -88,9 +88,8 @@ class BatchRounds(Generic[RequestT, ReplyT]):
         self._question_of = question_of
         self._judge = judge
         self._min_confidence = min_confidence
-        self._max_wait_seconds = max_wait_seconds
+        self._patience_seconds = max_wait_seconds
         self._first_poll_seconds = first_poll_seconds
-        self._deadline: float | None = None
         self._next_canary = 0
         self._canaries: dict[Key, tuple[Any, bool]] = {
             key_of(pair): (pair, is_same) for pair, is_same in script.CANARIES
@@ -193,8 +192,9 @@ class BatchRounds(Generic[RequestT, ReplyT]):
 
     def _await(self, awaited: list[_Awaited], *, is_new: bool) -> None:
         """Looks at batches until they have ended or patience has."""
-        if self._deadline is None:
-            self._deadline = time.monotonic() + self._max_wait_seconds
+        if not awaited:
+            return
+        started = time.monotonic()
         pause, still, found = self._first_poll_seconds, list(awaited), set[str]()
         while True:
             trouble: dict[str, Failure] = {}
@@ -212,11 +212,12 @@ class BatchRounds(Generic[RequestT, ReplyT]):
                     if self._take(batch, is_new):
                         found.add(batch.stored.batch_key)
                         still = [other for other in still if other.stored != batch.stored]
-            left = self._deadline - time.monotonic()
+            left = self._patience_seconds - (time.monotonic() - started)
             if not still or left <= 0 or self._client.client.is_closed:
                 break
             time.sleep(min(pause, left))
             pause = min(pause * _SLOWER, self._first_poll_seconds * _SLOWEST)
+        self._patience_seconds = max(0.0, left)
         for batch in still:
             if batch.batch_id in trouble:
                 self._fail(batch.stored, trouble[batch.batch_id])

@@ -77,6 +77,8 @@ class Budget:
         self._lock = threading.Lock()
         self._reserved_usd = 0.0
         self._reserved_tokens = 0
+        self._earlier_usd = 0.0
+        self._earlier_tokens = 0
         self.estimate = Amount()
         self.estimated_usd: float | None = None if price is None else 0.0
 
@@ -96,6 +98,10 @@ class Budget:
             price * (used[name] - batch[name] * (1 - self._price.batch_share)) / 1e6 for name, price in names.items()
         )
 
+    def leave_out_what_was_used(self) -> None:
+        """What was used so far was asked by an earlier run, under its limits: it counts as cost and against no limit."""
+        self._earlier_usd, self._earlier_tokens = self.cost_usd or 0.0, self._client.tokens
+
     def expect(self, amount: Amount, *, is_batch: bool) -> None:
         """Adds to the estimate of this run, before anything of it is sent."""
         self.estimate += amount
@@ -109,12 +115,17 @@ class Budget:
         """
         with self._lock:
             if self._max_tokens is not None:
-                after = self._client.tokens + self._reserved_tokens + (amount.tokens if is_batch else 0)
+                after = (
+                    self._client.tokens
+                    - self._earlier_tokens
+                    + self._reserved_tokens
+                    + (amount.tokens if is_batch else 0)
+                )
                 if after > self._max_tokens or (not is_batch and after == self._max_tokens):
                     return False
             if self._max_cost_usd is not None:
                 cost = self._usd(amount, is_batch)
-                if (self.cost_usd or 0.0) + self._reserved_usd + cost > self._max_cost_usd:
+                if (self.cost_usd or 0.0) - self._earlier_usd + self._reserved_usd + cost > self._max_cost_usd:
                     return False
                 self._reserved_usd += cost
             self._reserved_tokens += amount.tokens if is_batch else 0

@@ -95,7 +95,7 @@ def judge_verdicts(
     verdicts = checked_bodies(
         knowledge_entries, verdicts, step.policy.merge, max_body_chars=step.policy.load.max_body_chars
     )
-    in_batches_still = int((verdicts["reason"] == ReasonCode.JUDGE_BATCH_PENDING).sum())
+    in_batches_still = int((network["reason"] == ReasonCode.JUDGE_BATCH_PENDING).sum())
     add_counts(
         database,
         step.run.run_id,
