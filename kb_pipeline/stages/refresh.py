@@ -3,7 +3,7 @@
 Three grounds: a date of its own has passed, nobody found it to hold for as long as its kind or its own invalidation policy
 allows, or nobody has needed it for a long time and a protection saves it from being retired. A ground is a question, never
 a change. A person who keeps the entry has validated it: the clocks start anew, and the question may come again when they
-have run down, so its id holds the day of the last validation.
+have run down, so its id holds the day of the last validation, or the date that has passed.
 """
 
 from __future__ import annotations
@@ -53,7 +53,6 @@ def find_outdated(
     unvalidated = days >= allowed
     active = (pl.col("state") == State.ACTIVE) & (pl.col("kept_rules").list.set_intersection(_KEPT).list.len() == 0)
     joined = entries.hstack(retirement.drop("entry_id"))
-    # A protection that has only just come up again is the retirement's own question, and not bounded.
     reason = (
         pl.when(expired)
         .then(pl.lit(ReasonCode.REFRESH_EXPIRED.value))
@@ -62,12 +61,14 @@ def find_outdated(
         .when(unused)
         .then(pl.lit(ReasonCode.RETIRE_STALE.value))
     )
-    since = pl.col("expires_at").dt.strftime("%Y-%m-%d")
+    since, last = pl.col("expires_at").dt.strftime("%Y-%m-%d"), validated.dt.strftime("%Y-%m-%d")
+    # A date of its own does not move with a validation: about each it is asked once.
+    occasion = pl.when(expired).then(pl.format("expires {}", since.fill_null(""))).otherwise(last)
     told = {
         ReasonCode.REFRESH_EXPIRED: pl.format("expires_at was {}", since.fill_null("")),
         ReasonCode.REFRESH_UNVALIDATED: pl.format(
             "last found to hold on {}, every {} days",
-            validated.dt.strftime("%Y-%m-%d"),
+            last,
             allowed.fill_null(0).round(0).cast(pl.Int64),
         ),
         ReasonCode.RETIRE_STALE: pl.format(
@@ -76,7 +77,7 @@ def find_outdated(
     }  # fmt: skip
     return schemas.OUTDATED.select(
         joined.filter(active)
-        .with_columns(reason.alias("reason"), validated.dt.strftime("%Y-%m-%d").alias("occasion"))
+        .with_columns(reason.alias("reason"), occasion.alias("occasion"))
         .drop_nulls("reason")
         .with_columns(
             pl.coalesce(pl.when(pl.col("reason") == code.value).then(words) for code, words in told.items()).alias(

@@ -24,6 +24,7 @@ ROWS: tuple[Row, ...] = (
     {"id": "gate-other", "module": "gate", "body": "The gate opens at high tide.", "supersedes": ["mast-old"]},
     {"id": "quay-1", "module": "quay", "body": "Berth nine is closed for repairs.", "expires_at": "2026-10-20T00:00:00Z"},
     {"id": "quay-2", "module": "quay", "body": "Crane four is closed as well.", "expires_at": "2027-01-20T00:00:00Z"},
+    {"id": "quay-3", "module": "dock", "body": "The dry dock is let to the navy.", "expires_at": "2026-10-21T00:00:00Z"},
     {
         "id": "rope-1", "module": "rope", "kind": "convention", "body": "Ropes are coiled clockwise on this pier.",
         "invalidation_policy": ["source_changed", {"validateAfterDays": 20}],
@@ -48,7 +49,7 @@ def weeks(new_corpus: NewCorpus) -> Iterator[Weeks]:
     corpus.load(*ROWS).ok()
     corpus.curate().ok()
     queue = corpus.queue()
-    answers = {("rope-1",): "keep", ("quay-1",): "dismiss", ("mast-old", "mast-new"): "accept"}
+    answers = {("rope-1",): "keep", ("quay-1",): "dismiss", ("quay-3",): "keep", ("mast-old", "mast-new"): "accept"}
     for ids, word in answers.items():
         corpus.kb("review", word, queue[ids]["recommendationId"]).ok()
     corpus.curate(KB_NOW=LATER).ok()
@@ -63,6 +64,7 @@ def test_what_is_asked_and_why(weeks: Weeks) -> None:
         ("mast-old", "mast-new"): ("SUPERSEDE", "medium", "supersede.declared"),
         ("buoy-old", "buoy-new"): ("SUPERSEDE", "medium", "supersede.same_title"),
         ("quay-1",): ("REFRESH", "medium", "refresh.expired"),
+        ("quay-3",): ("REFRESH", "medium", "refresh.expired"),
         ("rope-1",): ("REFRESH", "medium", "refresh.unvalidated"),
     }
 
@@ -75,7 +77,9 @@ def test_what_was_answered_is_not_asked_again(weeks: Weeks) -> None:
     assert weeks.rows["mast-old"]["state"] == "superseded"
     assert weeks.rows["mast-old"]["superseded_by"] == "mast-new"
     assert list(weeks.next_queue) == [("buoy-old", "buoy-new")]
-    assert weeks.rows["quay-1"]["state"] == "active"
+    assert {weeks.rows[entry]["state"] for entry in ("quay-1", "quay-3")} == {"active"}
+    # A validation does not move the date: the same question would come for ever.
+    assert weeks.rows["quay-3"]["last_validated_at"].startswith("2026-11-02")
 
 
 def test_what_a_person_found_to_hold_is_asked_about_when_its_time_has_run_down(weeks: Weeks) -> None:
@@ -93,8 +97,8 @@ def test_a_run_asks_a_bounded_number_and_says_what_it_left(new_corpus: NewCorpus
     corpus.curate().ok()
     assert set(corpus.queue()) == {("mast-old", "mast-new"), ("quay-1",)}
     left = corpus.report("memory-health-report.yaml")["header"]["coverage"]["not_looked_at"]
-    assert left["questions over supersede.max_new_per_run or refresh.max_new_per_run, asked later"] == 2
+    assert left["questions over supersede.max_new_per_run or refresh.max_new_per_run, asked later"] == 3
     corpus.curate(KB_NOW=LATER).ok()
     assert set(corpus.queue("2026-11-02")) == {
-        ("mast-old", "mast-new"), ("quay-1",), ("buoy-old", "buoy-new"), ("rope-1",),
+        ("mast-old", "mast-new"), ("quay-1",), ("buoy-old", "buoy-new"), ("quay-3",),
     }  # fmt: skip
