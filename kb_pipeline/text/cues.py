@@ -126,7 +126,7 @@ until: until till til
 above: above
 below: below beneath
 """)
-ORDER_PHRASES: dict[tuple[str, str], str] = {("prior", "to"): "before"}
+ORDER_PHRASES: dict[tuple[str, str], str] = {("prior", "to"): "before", ("ahead", "of"): "before"}
 
 STANCES: dict[str, str] = _table("""
 enable: enable enables enabled enabling activate activates activated activating
