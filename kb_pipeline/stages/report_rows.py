@@ -57,12 +57,12 @@ def pair_rows(week: WeekData) -> pl.DataFrame:
             "judge",
             "specifics_only_l",
             "specifics_only_r",
-            pl.col("word_similarity").round(6),
             pl.when(pl.col("superseded_side") == "l")
             .then("entry_id_l")
             .when(pl.col("superseded_side") == "r")
             .then("entry_id_r")
             .alias("superseded_id"),
+            pl.col("word_similarity").round(6),
         )
     )
 
