@@ -84,7 +84,7 @@ def tell_apart(left: Sequence[str], right: Sequence[str], *, are_commands: bool)
         return flags
     places = [(own[i1:i2], other[j1:j2]) for i1, i2, j1, j2 in regions]
     is_long = max(len(own), len(other)) > _MAX_FRAME_WORDS
-    if is_long and not all(_holds_digit(words) for place in places for words in place):
+    if is_long and not all(_hold_a_name(words) for place in places for words in place):
         # In a longer text one other word is as likely a new edition of it: a person decides.
         return None
     if not are_commands and any(_may_contradict(*place) for place in places):
@@ -101,8 +101,9 @@ def _may_contradict(own: list[str], other: list[str]) -> bool:
     return any(opposition(left, right) is Sort.POLAR for left in own for right in other)
 
 
-def _holds_digit(words: list[str]) -> bool:
-    return any(any(map(str.isdigit, word)) for word in words)
+def _hold_a_name(words: list[str]) -> bool:
+    """Whether a number, a path, a flag or the like is among the words."""
+    return any(not word.replace(JOIN, "").replace("'", "").isalpha() for word in words)
 
 
 def _readable(tokens: list[str]) -> str:

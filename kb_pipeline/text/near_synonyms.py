@@ -103,6 +103,8 @@ _MIN_LETTERS_ALIKE = 0.8
 
 def may_mean_the_same(left: str, right: str) -> bool:
     """Whether two words (canonical tokens) are forms of one word, spelt alike, or written for one another."""
+    if left.startswith("-") or right.startswith("-"):
+        return left == right  # flags: -v is not -V
     own, other = _plain(left), _plain(right)
     if opposition(own, other):
         return False
@@ -119,6 +121,8 @@ def may_mean_the_same(left: str, right: str) -> bool:
     shorter, longer = sorted((own, other), key=len)
     if len(shorter) >= _MIN_SHARED_START and (longer.startswith(shorter) or longer.endswith(shorter)):
         return True  # "system" and "systematic", "page" and "webpage"
+    if not own.isalpha() or not other.isalpha():
+        return False  # names: a.conf is no slip for b.conf
     if len(shorter) > _MIN_SHARED_START and own[: len(shorter) - 1] == other[: len(shorter) - 1]:
         return True
     return len(shorter) >= _MIN_SHARED_START and _alike(own, other)
