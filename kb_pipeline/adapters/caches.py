@@ -5,13 +5,14 @@ Belongs here: asking only for what is missing. A text is never encoded, keyed or
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from kb_pipeline.adapters.database import Cursor, Database, copy_in
+from kb_pipeline.adapters.database import Cursor, Database, copy_in, one_of
+from kb_pipeline.adapters.rows import canonical_json
 
 _OF_CORPUS = (
     "SELECT v.content_hash FROM entry_versions v WHERE v.corpus = $1 "
@@ -19,12 +20,24 @@ _OF_CORPUS = (
 )
 
 
-def read_text_keys(database: Database, corpus: str, text_version: str) -> pl.DataFrame:
-    """Known features of the corpus's texts: content_hash, exact_key, merge_key, secret_kinds, addresses_judge."""
+def read_text_keys(
+    database: Database, corpus: str, text_version: str, content_hashes: Sequence[str] | None = None
+) -> pl.DataFrame:
+    """Known features of the corpus's texts: content_hash, exact_key, merge_key, secret_kinds, addresses_judge.
+
+    Args:
+        database: where from.
+        corpus: the corpus.
+        text_version: what the features were made with.
+        content_hashes: these texts instead; for a few of them.
+    """
+    wanted, of = f"IN ({_OF_CORPUS})", corpus
+    if content_hashes is not None:
+        wanted, of = one_of(1), canonical_json(sorted(content_hashes))
     frame = database.read(
         "SELECT k.content_hash, k.exact_key, k.merge_key, k.secret_kinds::text AS secret_kinds, k.addresses_judge "
-        f"FROM text_keys k WHERE k.text_version = $2 AND k.content_hash IN ({_OF_CORPUS})",
-        (corpus, text_version),
+        f"FROM text_keys k WHERE k.text_version = $2 AND k.content_hash {wanted}",
+        (of, text_version),
     )
     return frame.with_columns(pl.col("secret_kinds").cast(pl.String).str.json_decode(pl.List(pl.String)))
 

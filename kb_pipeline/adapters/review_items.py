@@ -12,7 +12,7 @@ from typing import Any
 
 import polars as pl
 
-from kb_pipeline.adapters.database import Database
+from kb_pipeline.adapters.database import Database, one_of
 from kb_pipeline.adapters.exporting import last_change, require_corpus
 from kb_pipeline.adapters.rows import canonical_json
 from kb_pipeline.adapters.snapshots import load_entries
@@ -65,13 +65,18 @@ def load_facts(database: Database, corpus: str, queue: pl.DataFrame | None = Non
         corpus: the corpus.
         queue: QUEUE: only the entries that it is about; None is all.
     """
-    ids = None if queue is None else canonical_json(queue["entry_ids"].explode().drop_nulls().unique().to_list())
-    return database.read(
+    facts = (
         "SELECT e.entry_id, e.state, e.content_hash, v.keep_distinct FROM entries e "
-        "JOIN entry_versions v USING (corpus, entry_id, version_number) WHERE e.corpus = $1 "
-        "AND ($2::text IS NULL OR e.entry_id IN (SELECT m.value FROM json_array_elements_text($2::json) m))",
-        (corpus, ids),
-    ).cast({"entry_id": pl.String, "state": pl.String, "content_hash": pl.String, "keep_distinct": pl.Boolean})
+        "JOIN entry_versions v USING (corpus, entry_id, version_number) WHERE e.corpus = "
+    )
+    if queue is None:
+        found = database.read(f"{facts} $1", (corpus,))
+    else:
+        ids = queue["entry_ids"].explode().drop_nulls().unique().sort().to_list()
+        found = database.read(f"{facts} $1 AND e.entry_id {one_of(2)}", (corpus, canonical_json(ids)))
+    return found.cast(
+        {"entry_id": pl.String, "state": pl.String, "content_hash": pl.String, "keep_distinct": pl.Boolean}
+    )
 
 
 def load_subjects(
@@ -89,17 +94,46 @@ def load_subjects(
 def load_evidence_of_questions(database: Database, corpus: str, recommendation_ids: list[str]) -> pl.DataFrame:
     """What spoke for each question when it was asked: recommendation_id, similarity, verdict, judge, suggested_body, run_id."""
     return database.read(
-        """
+        f"""
         SELECT DISTINCT ON (r.recommendation_id) r.recommendation_id, a.similarity, a.verdict, a.judge, r.suggested_body,
                r.run_id
         FROM recommendations r
         LEFT JOIN curation_actions a ON a.action_id = r.action_id
-        WHERE r.corpus = $1 AND r.recommendation_id IN (SELECT i.value FROM json_array_elements_text($2::json) i)
+        WHERE r.corpus = $1 AND r.recommendation_id {one_of(2)}
           AND NOT EXISTS (SELECT 1 FROM event_voids x WHERE x.corpus = r.corpus AND x.action_id = r.action_id)
         ORDER BY r.recommendation_id, r.effective_at
         """,
         (corpus, canonical_json(recommendation_ids)),
     )
+
+
+def reviewed_since(database: Database, corpus: str, change_id: int) -> tuple[list[str], list[str]] | None:
+    """What answers and their undoing have touched since a change: ids of questions, and ids of entries.
+
+    None where something else has changed the corpus: a run, a rollback or an import.
+
+    Args:
+        database: where from.
+        corpus: the corpus.
+        change_id: the last change that is known.
+    """
+    since = "SELECT c.change_id FROM changes c WHERE c.corpus = $1 AND c.change_id > $2"
+    other = database.read(f"SELECT count(*) AS n FROM ({since} AND c.change_type <> 'review') o", (corpus, change_id))[
+        "n"
+    ][0]
+    if other:
+        return None
+    touched = database.read(
+        f"""
+        SELECT r.recommendation_id, m.value AS entry_id
+        FROM review_actions r CROSS JOIN LATERAL json_array_elements_text(r.touched_ids) m
+        WHERE r.corpus = $1 AND (r.change_id = ANY (ARRAY({since})) OR r.action_id = ANY (ARRAY(
+            SELECT x.action_id FROM event_voids x WHERE x.corpus = $1 AND x.change_id = ANY (ARRAY({since})))))
+        """,
+        (corpus, change_id),
+    )
+    ids = touched["recommendation_id"].drop_nulls().unique().sort().to_list()
+    return ids, touched["entry_id"].unique().sort().to_list()
 
 
 def resolve_question_id(database: Database, corpus: str, name: str) -> str:

@@ -13,7 +13,7 @@ from typing import Protocol
 import polars as pl
 
 from kb_pipeline import schemas
-from kb_pipeline.adapters.database import Database
+from kb_pipeline.adapters.database import Database, one_of
 from kb_pipeline.adapters.rows import canonical_json
 from kb_pipeline.adapters.runs import Run
 from kb_pipeline.text.normalise import entry_text, entry_title
@@ -194,17 +194,25 @@ def load_settled_pairs(database: Database, run: View) -> pl.DataFrame:
 
 
 def load_queue(
-    database: Database, run: View, *, recommendation_id: str | None = None, entry_id: str | None = None
+    database: Database, run: View, *, recommendation_ids: Sequence[str] | None = None, entry_id: str | None = None
 ) -> pl.DataFrame:
     """QUEUE as it stood before the run: what earlier runs asked, was not voided, and nobody has answered.
 
     Args:
         database: where from.
         run: corpus, time and last visible change.
-        recommendation_id: only this question.
+        recommendation_ids: only these questions, a few.
         entry_id: only questions about this entry.
     """
     answered = load_answered(database, run)
+    only = ""
+    parameters: tuple[str, ...] = (run.corpus,)
+    if recommendation_ids is not None:
+        only = f"AND r.recommendation_id {one_of(2)}"
+        parameters = (run.corpus, canonical_json(sorted(recommendation_ids)))
+    elif entry_id is not None:
+        only = "AND EXISTS (SELECT 1 FROM json_array_elements_text(r.entry_ids) m WHERE m.value = $2)"
+        parameters = (run.corpus, entry_id)
     frame = database.read(
         f"""
         SELECT DISTINCT ON (r.recommendation_id) r.recommendation_id, r.recommendation_type, r.severity,
@@ -214,11 +222,10 @@ def load_queue(
         WHERE r.corpus = $1 AND r.effective_at < '{run.as_of.isoformat()}' AND r.change_id <= {run.snapshot_change_id}
           AND NOT EXISTS (SELECT 1 FROM event_voids x WHERE x.corpus = r.corpus AND x.action_id = r.action_id
                           AND x.change_id <= {run.snapshot_change_id})
-          AND ($2::text IS NULL OR r.recommendation_id = $2)
-          AND ($3::text IS NULL OR EXISTS (SELECT 1 FROM json_array_elements_text(r.entry_ids) m WHERE m.value = $3))
+          {only}
         ORDER BY r.recommendation_id, r.effective_at
         """,
-        (run.corpus, recommendation_id, entry_id),
+        parameters,
     )
     lists = frame.with_columns(
         pl.col("entry_ids", "content_hashes").cast(pl.String).str.json_decode(pl.List(pl.String))

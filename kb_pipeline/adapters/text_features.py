@@ -23,6 +23,8 @@ TEXT_VERSION = f"{CANONICAL_VERSION}.{SPECIFICS_VERSION}.{DETECTORS_FINGERPRINT}
 """Names everything that changes a feature: features of another version are computed anew."""
 
 _BATCH_TEXTS = 5_000
+_FEW_TEXTS = 500
+"""Up to so many texts are looked up one by one."""
 
 
 def add_text_features(database: Database, corpus: str, entries: pl.DataFrame) -> tuple[pl.DataFrame, int]:
@@ -35,8 +37,9 @@ def add_text_features(database: Database, corpus: str, entries: pl.DataFrame) ->
         corpus: corpus of the entries.
         entries: ENTRIES without exact_key, merge_key, secret_kinds and addresses_judge.
     """
-    known = read_text_keys(database, corpus, TEXT_VERSION)
     live = entries.filter(pl.col("state").is_in(LIVE_STATES)).select("content_hash", "text").unique("content_hash")
+    few = live["content_hash"].to_list() if live.height <= _FEW_TEXTS else None
+    known = read_text_keys(database, corpus, TEXT_VERSION, few)
     missing = live.join(known, on="content_hash", how="anti").sort("content_hash")
     parts = [known]
     for batch in in_batches(missing.height, _BATCH_TEXTS):

@@ -23,6 +23,7 @@ def serve(port: int, host: str, names: tuple[str, ...], policy_file: Path | None
     """
     import os
     import socket
+    import threading
 
     import uvicorn
 
@@ -54,6 +55,12 @@ def serve(port: int, host: str, names: tuple[str, ...], policy_file: Path | None
     click.echo(f"review pages on http://{shown}:{port}/?token={settings.token} - Ctrl-C ends it", err=True)
     if not settings.is_local:
         click.echo("they are open to the network, unencrypted: put a proxy with TLS before them", err=True)
+    app = build_app(settings)
+    stop = threading.Event()
+    threading.Thread(target=app.state.desk.keep_fresh, args=(stop,), name="kb-queues", daemon=True).start()
     # Uvicorn logs addresses of requests, and ours may hold the token.
-    config = uvicorn.Config(build_app(settings), log_level="warning", access_log=False)
-    uvicorn.Server(config).run(sockets=[listening])
+    config = uvicorn.Config(app, log_level="warning", access_log=False)
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        stop.set()

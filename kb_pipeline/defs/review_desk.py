@@ -24,6 +24,7 @@ from kb_pipeline.adapters.review_items import (
     present,
     refuse_closed,
     resolve_question_id,
+    reviewed_since,
 )
 from kb_pipeline.adapters.reviewing import Reviewed, Shown, Undone, undo_review, write_review
 from kb_pipeline.adapters.secrets import find_secrets
@@ -74,6 +75,21 @@ class Item:
 
 
 @dataclass(frozen=True)
+class Waiting:
+    """The queue of a corpus at one moment.
+
+    Attributes:
+        view: the moment.
+        asked: QUEUE of all that was asked and nobody has answered.
+        waiting: QUEUE of what of this still waits, in the order in which a person should look.
+    """
+
+    view: Present
+    asked: pl.DataFrame
+    waiting: pl.DataFrame
+
+
+@dataclass(frozen=True)
 class Queue:
     """The open questions: how many there are, and those of the page that was asked for, in order."""
 
@@ -105,14 +121,42 @@ def open_questions(database: Database, corpus: str, policy: Policy, *, limit: in
     Raises:
         UnknownNameError: no such corpus.
     """
+    found = waiting_questions(database, corpus)
+    items = items_of(database, found.view, policy, found.waiting.slice(offset, limit or None))
+    return Queue(found.waiting.height, tuple(items))
+
+
+def waiting_questions(database: Database, corpus: str, known: Waiting | None = None) -> Waiting:
+    """The queue as it stands now.
+
+    Args:
+        database: where from.
+        corpus: the corpus.
+        known: the queue as it was read before: where only people have answered since, what they touched is read anew,
+            and nothing else.
+
+    Raises:
+        UnknownNameError: no such corpus.
+    """
     view = present(database, corpus)
-    waiting = waiting_questions(database, view)
-    return Queue(waiting.height, tuple(items_of(database, view, policy, waiting.slice(offset, limit or None))))
-
-
-def waiting_questions(database: Database, view: Present) -> pl.DataFrame:
-    """QUEUE as it stands now, in the order in which a person should look."""
-    return in_order(still_waiting(load_queue(database, view), load_facts(database, view.corpus)))
+    if known is not None and known.view == view:
+        return known
+    touched = None if known is None else reviewed_since(database, corpus, known.view.snapshot_change_id)
+    if known is None or touched is None:
+        asked = load_queue(database, view)
+        return Waiting(view, asked, in_order(still_waiting(asked, load_facts(database, corpus))))
+    questions, entries = touched
+    is_touched = pl.col("recommendation_id").is_in(questions)
+    asked = pl.concat([known.asked.filter(~is_touched), load_queue(database, view, recommendation_ids=questions)])
+    about = asked.select("recommendation_id", "entry_ids").explode("entry_ids")
+    about = about.filter(pl.col("entry_ids").is_in(entries))
+    anew = asked.join(about, on="recommendation_id", how="semi", maintain_order="left")
+    again = still_waiting(anew, load_facts(database, corpus, anew))
+    over = anew.join(again, on="recommendation_id", how="anti")["recommendation_id"].to_list()
+    waiting = known.waiting.filter(~pl.col("recommendation_id").is_in([*over, *questions]))
+    added = again.join(waiting, on="recommendation_id", how="anti", maintain_order="left")
+    # A question that stays keeps its place: nothing that its place depends on can change.
+    return Waiting(view, asked, in_order(pl.concat([waiting, added])) if added.height else waiting)
 
 
 def items_of(database: Database, view: Present, policy: Policy, queue: pl.DataFrame) -> list[Item]:
@@ -129,7 +173,7 @@ def find_item(database: Database, corpus: str, policy: Policy, name: str) -> Ite
     """
     view = present(database, corpus)
     recommendation_id = resolve_question_id(database, corpus, name)
-    asked = load_queue(database, view, recommendation_id=recommendation_id)
+    asked = load_queue(database, view, recommendation_ids=[recommendation_id])
     facts = load_facts(database, corpus, asked)
     if still_waiting(asked, facts).is_empty():
         refuse_closed(database, corpus, recommendation_id, asked, facts)

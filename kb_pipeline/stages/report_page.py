@@ -154,6 +154,13 @@ def _tasks(week: WeekData, counts: dict[str, Any]) -> list[Task]:
         header = week.header
         command = f"kb curate --corpus {header.corpus} --week {header.week.isoformat()} --allow-large-change"
         tasks[0] = Task(f"{tasks[0].text} If the changes are right, let them pass:", command)
+    if counts["conflict_count"] or counts["other_questions"]:
+        tasks.append(
+            Task(
+                "Work through what waits with both texts side by side: kb serve opens pages for a browser. In a terminal:",
+                f"kb review list --corpus {week.header.corpus}",
+            )
+        )
     return tasks
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Request
+from fastapi import APIRouter, Depends, Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from kb_pipeline.defs.review_values import full_values, item_values
@@ -26,7 +26,7 @@ class AnswerBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    action: ReviewAction
+    action: Annotated[ReviewAction, Field(description="what to do; the question tells what each would change")]
     entry_id: Annotated[str | None, Field(description="which of two entries is meant")] = None
     resolution: Annotated[Resolution | None, Field(description="how a conflict is decided")] = None
     body: Annotated[str | None, Field(description="new text of the entry that stays")] = None
@@ -43,6 +43,8 @@ def desk_of(request: Request) -> Desk:
 
 
 AtDesk = Annotated[Desk, Depends(desk_of)]
+OfCorpus = Annotated[str, Path(description="name of the corpus")]
+OfQuestion = Annotated[str, Path(description="id of the question, or the beginning of it")]
 
 
 @router.get("/corpora", dependencies=[Depends(may_read)])
@@ -54,9 +56,9 @@ def corpora(desk: AtDesk) -> list[dict[str, Any]]:
 @router.get("/corpora/{corpus}/queue", dependencies=[Depends(may_read)])
 def queue(
     desk: AtDesk,
-    corpus: str,
-    limit: Annotated[int, Query(ge=1, le=MOST_PER_PAGE)] = 50,
-    offset: Annotated[int, Query(ge=0)] = 0,
+    corpus: OfCorpus,
+    limit: Annotated[int, Query(ge=1, le=MOST_PER_PAGE, description="so many questions")] = 50,
+    offset: Annotated[int, Query(ge=0, description="after so many others")] = 0,
 ) -> dict[str, Any]:
     """The open questions of a corpus in the order in which to look, page by page."""
     count, items = desk.page(corpus, limit=limit, offset=offset)
@@ -66,7 +68,7 @@ def queue(
 
 
 @router.get("/corpora/{corpus}/queue/{recommendation_id}", dependencies=[Depends(may_read)])
-def question(desk: AtDesk, corpus: str, recommendation_id: str) -> dict[str, Any]:
+def question(desk: AtDesk, corpus: OfCorpus, recommendation_id: OfQuestion) -> dict[str, Any]:
     """One question: both texts with their difference marked, what was said, and what each answer would do."""
     item = desk.item(corpus, recommendation_id)
     admit_to = desk.policy(corpus).gates.admit_to
@@ -74,7 +76,7 @@ def question(desk: AtDesk, corpus: str, recommendation_id: str) -> dict[str, Any
 
 
 @router.post("/corpora/{corpus}/queue/{recommendation_id}/answers", dependencies=[Depends(may_change)], status_code=201)
-def answer(desk: AtDesk, corpus: str, recommendation_id: str, body: AnswerBody) -> dict[str, Any]:
+def answer(desk: AtDesk, corpus: OfCorpus, recommendation_id: OfQuestion, body: AnswerBody) -> dict[str, Any]:
     """Answers a question: all of it, or nothing. Whoever comes second is told so (409)."""
     done = desk.answer(
         corpus,
@@ -97,7 +99,12 @@ def answer(desk: AtDesk, corpus: str, recommendation_id: str, body: AnswerBody) 
 
 @router.post("/corpora/{corpus}/answers/{action_id}/undo", dependencies=[Depends(may_change)])
 def undo(
-    desk: AtDesk, corpus: str, action_id: str, actor: Annotated[str, Query(max_length=200)] = ""
+    desk: AtDesk,
+    corpus: OfCorpus,
+    action_id: Annotated[str, Path(description="id of the answer or of its question")],
+    actor: Annotated[
+        str, Query(max_length=200, description="who takes it back; else whom the server was started for")
+    ] = "",
 ) -> dict[str, Any]:
     """Takes an answer back, by its own id or that of its question."""
     done = desk.undo(corpus, action_id, actor=actor)

@@ -32,7 +32,7 @@ def build_app(settings: Settings) -> FastAPI:
     app = FastAPI(
         title="kb_pipeline",
         summary="The review queue of knowledge bases: read it, answer it, take answers back.",
-        # The usual pages for it load scripts from elsewhere, and these pages load nothing from anywhere.
+        # The usual page for it loads scripts from elsewhere, and these pages load nothing from anywhere: /docs is our own.
         docs_url=None,
         redoc_url=None,
     )

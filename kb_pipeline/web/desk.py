@@ -6,19 +6,18 @@ is kept until there is one.
 
 from __future__ import annotations
 
+import logging
 import threading
 from dataclasses import dataclass, field
 from datetime import datetime
 
-import polars as pl
-
 from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.exporting import known_corpora
-from kb_pipeline.adapters.review_items import Present, present
 from kb_pipeline.adapters.reviewing import Undone
 from kb_pipeline.defs import review_desk
 from kb_pipeline.defs.clock import now, open_database
-from kb_pipeline.defs.review_desk import Done, Item
+from kb_pipeline.defs.review_desk import Done, Item, Waiting
+from kb_pipeline.errors import KbError
 from kb_pipeline.policy.load import load_policy
 from kb_pipeline.policy.model import Policy
 from kb_pipeline.stages.review import Answer
@@ -26,6 +25,8 @@ from kb_pipeline.vocabulary import ApprovalCheck
 from kb_pipeline.web.settings import Settings
 
 _KEPT_QUEUES = 8
+_FRESH_SECONDS = 5.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,7 @@ class Desk:
     """Everything that pages and API ask for."""
 
     settings: Settings
-    _queues: dict[str, tuple[Present, pl.DataFrame]] = field(default_factory=dict)
+    _queues: dict[str, Waiting] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -66,31 +67,52 @@ class Desk:
 
     def corpora(self) -> list[tuple[str, int]]:
         """Every corpus and how many questions wait there."""
-        return [(corpus, self.waiting(corpus)[1].height) for corpus in known_corpora(self.database)]
+        return [(corpus, self.waiting(corpus).waiting.height) for corpus in known_corpora(self.database)]
 
-    def waiting(self, corpus: str) -> tuple[Present, pl.DataFrame]:
-        """QUEUE of a corpus in the order in which to look.
+    def waiting(self, corpus: str) -> Waiting:
+        """The queue of a corpus as it stands now.
 
         Raises:
             UnknownNameError: no such corpus.
         """
-        view = present(self.database, corpus)
-        with self._lock:
-            kept = self._queues.get(corpus)
-        if kept is not None and kept[0] == view:
-            return kept
-        found = (view, review_desk.waiting_questions(self.database, view))
+        kept = self.kept(corpus)
+        found = review_desk.waiting_questions(self.database, corpus, kept)
         with self._lock:
             self._queues[corpus] = found
             while len(self._queues) > _KEPT_QUEUES:
                 del self._queues[next(iter(self._queues))]
         return found
 
+    def kept(self, corpus: str) -> Waiting | None:
+        """The queue as it was last read."""
+        with self._lock:
+            return self._queues.get(corpus)
+
+    def keep_fresh(self, stop: threading.Event) -> None:
+        """Reads the queues of the first corpora, and reads them again when something changed them, until told to stop.
+
+        A long queue takes a second to read: this way no reader waits for it, neither after a start nor after a run.
+        """
+        failing = False
+        while not stop.is_set():
+            try:
+                with self._lock:
+                    kept = list(self._queues)
+                for corpus in kept or known_corpora(self.database)[:_KEPT_QUEUES]:
+                    self.waiting(corpus)
+                failing = False
+            except KbError as error:
+                # Whoever opens a page meanwhile is told the same; here once is enough.
+                if not failing:
+                    _log.warning("the queues cannot be read ahead: %s", error)
+                failing = True
+            stop.wait(_FRESH_SECONDS)
+
     def page(self, corpus: str, *, limit: int, offset: int) -> tuple[int, list[Item]]:
         """(open questions, those of a page)."""
-        view, queue = self.waiting(corpus)
-        rows = queue.slice(offset, limit)
-        return queue.height, review_desk.items_of(self.database, view, self.policy(corpus), rows)
+        found = self.waiting(corpus)
+        rows = found.waiting.slice(offset, limit)
+        return found.waiting.height, review_desk.items_of(self.database, found.view, self.policy(corpus), rows)
 
     def item(self, corpus: str, name: str) -> Item:
         """One open question; see ``review_desk.find_item``."""
@@ -98,7 +120,7 @@ class Desk:
 
     def place(self, corpus: str, recommendation_id: str) -> Place:
         """Where a question stands in the queue."""
-        ids = self.waiting(corpus)[1]["recommendation_id"]
+        ids = self.waiting(corpus).waiting["recommendation_id"]
         found = ids.index_of(recommendation_id)
         if found is None:
             return Place(len(ids), None, None, ids[0] if len(ids) else None)

@@ -22,6 +22,7 @@ from kb_pipeline.text.characters import printable
 from kb_pipeline.vocabulary import ApprovalCheck, RecommendationType, Resolution, ReviewAction
 from kb_pipeline.web.access import FORM_PROOF, has_session, may_read, may_send, open_session, settings_of
 from kb_pipeline.web.api import AtDesk
+from kb_pipeline.web.described import operations
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -59,6 +60,19 @@ def static(name: str) -> Response:
     if name not in _STATIC:
         return PlainTextResponse("there is no such file", 404)
     return Response(_template(name), media_type=_STATIC[name])
+
+
+@router.get("/docs", dependencies=[Depends(may_read)], response_model=None)
+def docs(request: Request) -> Response:
+    """The description of the HTTP API."""
+    return page(
+        request,
+        "docs",
+        title="HTTP API",
+        operations=operations(request.app.openapi()),
+        base=str(request.base_url).rstrip("/"),
+        is_local=settings_of(request).is_local,
+    )
 
 
 @router.get("/", response_model=None)

@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from polars.testing import assert_frame_equal
 
 from kb_pipeline.adapters.story import load_story, story_lines
 from kb_pipeline.defs.retrieval import open_view
-from kb_pipeline.defs.review_desk import Done, answer, find_item, open_questions
+from kb_pipeline.defs.review_desk import Done, Waiting, answer, find_item, open_questions, waiting_questions
 from kb_pipeline.errors import CorpusBusyError, ReviewError, UnknownNameError
 from kb_pipeline.stages.review import Answer
 from kb_pipeline.vocabulary import ApprovalCheck, RecommendationType, Resolution, ReviewAction
@@ -83,7 +84,9 @@ def test_an_answer_does_what_it_says_and_its_undo_gives_back_the_same_bytes(
     reason = "retire.stale" if asked is RecommendationType.ARCHIVE else "load.addresses_judge"
     name = desk.ask(asked, *ABOUT[asked], reason=reason) if asked in ABOUT else desk.question(kind)
     before, histories = desk.corpus.export(full=True), desk.corpus.everything()
+    known = waiting_questions(desk.corpus.database, desk.corpus.name)
     done = desk.do(action, name, **given)
+    known = _same_as_read_anew(desk, known)
     rows = desk.corpus.rows()
     for entry, values in expected.items():
         assert {key: rows[entry].get(key) for key in values} == values, entry
@@ -96,6 +99,7 @@ def test_an_answer_does_what_it_says_and_its_undo_gives_back_the_same_bytes(
         desk.do(action, name, actor="bob", **given)
     assert desk.corpus.everything() == after
     desk.undo(done.written.action_id)
+    _same_as_read_anew(desk, known)
     assert desk.corpus.export(full=True) == before
     assert desk.corpus.projections_are_true()
     assert name in {item.question.recommendation_id for item in desk.items()}
@@ -103,6 +107,25 @@ def test_an_answer_does_what_it_says_and_its_undo_gives_back_the_same_bytes(
         desk.undo(done.written.action_id)
     # And what was taken back may be answered anew.
     desk.do(action, name, **given)
+
+
+def _same_as_read_anew(desk: Desk, known: Waiting) -> Waiting:
+    """The queue, carried on from what was known before; it must be what a whole reading gives, in the same order."""
+    carried_on = waiting_questions(desk.corpus.database, desk.corpus.name, known)
+    anew = waiting_questions(desk.corpus.database, desk.corpus.name)
+    assert carried_on.view == anew.view
+    assert_frame_equal(carried_on.waiting, anew.waiting)
+    assert_frame_equal(carried_on.asked, anew.asked, check_row_order=False)
+    return carried_on
+
+
+def test_a_queue_is_read_whole_again_after_anything_but_an_answer(desk: Desk) -> None:
+    known = waiting_questions(desk.corpus.database, desk.corpus.name)
+    desk.do("dismiss", desk.question("MERGE"))
+    desk.corpus.load({"id": "c", "body": "Retry 7 times.", "created_at": "2026-01-03"})
+    after = _same_as_read_anew(desk, known)
+    assert known.waiting.height == 2
+    assert after.waiting.is_empty()
 
 
 def test_a_merge_brings_evidence_and_approval_is_not_inherited(desk: Desk) -> None:

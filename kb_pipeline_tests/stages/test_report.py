@@ -265,6 +265,12 @@ def test_halted_run_shows_states_as_they_were() -> None:
     assert not page(week_frames()).tasks[0].command
 
 
+def test_whoever_has_questions_is_told_how_to_answer_them() -> None:
+    asked = [task.command for task in page(week_frames()).tasks]
+    assert asked[-1] == "kb review list --corpus harbor"
+    assert not any("kb review" in task.command for task in page(empty_week()).tasks)
+
+
 def test_empty_corpus_has_all_files() -> None:
     found = documents(empty_week())
     assert len(found) == 6

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
+import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
+from kb_pipeline.vocabulary import ReviewAction
 from kb_pipeline.web.app import build_app
+from kb_pipeline.web.desk import Desk
 from kb_pipeline.web.settings import Settings
 from kb_pipeline_tests.fakes.house import HouseCorpus
 from kb_pipeline_tests.web.conftest import SECRET, bearer, questions
@@ -146,6 +153,63 @@ def test_the_description_names_every_address(client: TestClient) -> None:
         "/api/v1/corpora/{corpus}/answers/{action_id}/undo",
     }
     assert "AnswerBody" in json.dumps(described)
+
+
+def test_the_page_of_the_description_says_what_the_server_checks(client: TestClient) -> None:
+    text = client.get("/docs").text
+    described = client.get("/openapi.json").json()
+    for path in described["paths"]:
+        assert f"<code>{path}</code>" in text
+    for name in described["components"]["schemas"]["AnswerBody"]["properties"]:
+        assert f'<th scope="row"><code>{name}</code></th>' in text
+    for action in ReviewAction:
+        assert action in text
+    assert "integer from 1 to 200" in text
+    assert not re.search(r'(?:src|href)="(?:https?:)?//', text)
+
+
+def test_queues_are_read_ahead_and_again_after_a_change(
+    review: HouseCorpus, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("kb_pipeline.web.desk._FRESH_SECONDS", 0.01)
+    desk, stop = Desk(settings), threading.Event()
+    reader = threading.Thread(target=desk.keep_fresh, args=(stop,))
+    reader.start()
+    try:
+        first = _until(lambda: desk.kept(review.name))
+        review.load({"id": "tide-a", "kind": "rule", "body": "The tide gate stays open."}).ok()
+        again = _until(lambda: (found := desk.kept(review.name)) is not first and found)
+        assert again.waiting.height < first.waiting.height
+    finally:
+        stop.set()
+        reader.join(20)
+    assert not reader.is_alive()
+
+
+def test_a_database_that_is_away_is_told_once_while_reading_ahead(
+    review: HouseCorpus, settings: Settings, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("kb_pipeline.web.desk._FRESH_SECONDS", 0.01)
+    monkeypatch.setenv("KB_DATABASE_URL", "postgresql://nobody@127.0.0.1:9/away")
+    stop = threading.Event()
+    reader = threading.Thread(target=Desk(settings).keep_fresh, args=(stop,))
+    reader.start()
+    _until(lambda: caplog.records)
+    time.sleep(0.2)
+    stop.set()
+    reader.join(20)
+    assert not reader.is_alive()
+    assert len([one for one in caplog.records if "cannot be read ahead" in one.getMessage()]) == 1
+
+
+def _until(found: Callable[[], Any]) -> Any:
+    """What ``found`` gives as soon as it gives something."""
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
+        if value := found():
+            return value
+        time.sleep(0.02)
+    raise AssertionError("nothing came within 30 s")
 
 
 def test_on_the_network_reading_takes_the_token_too(review: HouseCorpus, settings: Settings) -> None:
