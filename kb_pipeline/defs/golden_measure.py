@@ -44,12 +44,12 @@ def measure_plan(
     database: Database,
     run: Run,
     policy: Policy,
-    path: Path | None,
+    path: Path,
     plan: pl.DataFrame,
     conflicts: pl.DataFrame,
     encoder: Encoder,
-) -> dict[str, Any] | None:
-    """Hit rate and MRR before the run and after its plan; None without a file of golden queries.
+) -> dict[str, Any]:
+    """Hit rate and MRR before the run and after its plan.
 
     Keys: queries, within, hit_rate_before, hit_rate_after, mrr_before, mrr_after, fall (0-1, of the number that falls more)
     and worse (queries, numbered from 1, whose answer would stand later or be gone).
@@ -66,8 +66,6 @@ def measure_plan(
     Raises:
         UsageError: the file is not one of golden queries.
     """
-    if path is None:
-        return None
     queries = golden_queries(path)
     facts = load_facts(database, run.corpus, as_of=run.as_of, last_seen=run.snapshot_change_id)
     opened, closed = (

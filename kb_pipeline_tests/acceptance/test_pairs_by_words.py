@@ -16,6 +16,8 @@ KEYS = (
     "Rotate the signing key of the harbour gateway before the spring audit",
     "Ahead of the spring audit the harbour gateway gets another signing key",
 )
+FLOOR = {"min_word_question_score": 0.6}
+"""Between the pair about keys and the one about cranes."""
 CRANES = (
     "Cranes at berth nine are greased by the outgoing crew",
     "The outgoing crew leaves berth nine by the eastern stairs",
@@ -46,7 +48,7 @@ def bands(corpus: HouseCorpus) -> dict[tuple[str, str], tuple[str, str, str]]:
 
 @pytest.fixture(scope="module")
 def offline(new_corpus: NewCorpus) -> HouseCorpus:
-    corpus = new_corpus()
+    corpus = new_corpus({"dedup": FLOOR})
     corpus.load(*rows()).ok()
     corpus.curate().ok()
     return corpus
@@ -108,7 +110,9 @@ def test_a_model_may_merge_them_only_with_equal_specifics(new_corpus: NewCorpus)
 
 def test_a_short_budget_goes_to_the_best_of_them(new_corpus: NewCorpus) -> None:
     with MessagesApi(lambda body: verdict("distinct"), key=KEY) as api:
-        corpus = new_corpus({"judge": {"base_url": api.url, "model": "another-model", "max_borderline_calls": 1}})
+        corpus = new_corpus(
+            {"judge": {"base_url": api.url, "model": "another-model", "max_borderline_calls": 1}, "dedup": FLOOR}
+        )
         # Another model: verdicts are kept by texts and judge, and the test above has asked about these texts.
         corpus.variables["ANTHROPIC_API_KEY"] = KEY
         corpus.load(*(row for row in rows() if row.get("repository") != "port")).ok()

@@ -49,7 +49,7 @@ def rows(house: House) -> dict[str, dict[str, object]]:
 
 
 def test_tested_blocks_run_and_do_what_the_readme_says(written: House) -> None:
-    first, back, backfill, policy, measure = TESTED
+    first, golden, back, backfill, policy, measure = TESTED
     run(written, first)
     shown = rows(written)
     assert (shown["up-2"]["merged_into"], shown["up-2"]["state"]) == ("up-1", "archived")
@@ -57,6 +57,10 @@ def test_tested_blocks_run_and_do_what_the_readme_says(written: House) -> None:
     assert (shown["new-1"]["state"], shown["new-1"]["state_reason"]) == ("archived", "gates.name_too_short")
     assert Path(written.home / "rejects.jsonl").read_text("utf-8") == ""
     assert len((written.home / "acme.jsonl").read_text("utf-8").splitlines()) == 4
+
+    run(written, golden)
+    asked = written.kb("eval", "queries", "golden_queries.jsonl", "--corpus", CORPUS, "--json").ok().json["results"]
+    assert [row["expected"][-1]["status"] for row in asked] == ["merged", "unknown"]
 
     run(written, back)
     assert {row["state"] for row in rows(written).values()} == {"active", "candidate"}

@@ -145,9 +145,10 @@ def curation_plan(
         expected_count=count_entries(database, run)[0],
         allow_large_change=curation.allow_large_change,
     )
-    golden = measure_plan(
-        database, run, policy, curation.golden_path(step.corpus), plan, conflict_records, knowledge_base.encoder(policy)
-    )
+    path, golden = curation.golden_path(step.corpus), None
+    if path is not None:
+        encoder = knowledge_base.encoder(policy)
+        golden = measure_plan(database, run, policy, path, plan, conflict_records, encoder)
     results.append(checks.golden_queries(policy, golden))
     settled = plan.filter((pl.col("recommendation_type") == RecommendationType.FLAG) | pl.col("to_state").is_not_null())
     left = unasked.join(settled, on="entry_id", how="anti").height
