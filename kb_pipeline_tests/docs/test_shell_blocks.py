@@ -49,7 +49,7 @@ def rows(house: House) -> dict[str, dict[str, object]]:
 
 
 def test_tested_blocks_run_and_do_what_the_readme_says(written: House) -> None:
-    first, golden, back, backfill, policy, measure = TESTED
+    first, golden, back, recent, backfill, policy, measure = TESTED
     run(written, first)
     shown = rows(written)
     assert (shown["up-2"]["merged_into"], shown["up-2"]["state"]) == ("up-1", "archived")
@@ -65,11 +65,16 @@ def test_tested_blocks_run_and_do_what_the_readme_says(written: House) -> None:
     run(written, back)
     assert {row["state"] for row in rows(written).values()} == {"active", "candidate"}
 
+    before = rows(written)
+    run(written, recent)
+    assert rows(written) == before, "a pass over recent entries asks, and changes nothing"
+
     run(written, backfill)
     after = rows(written)
     assert after["up-2"]["state"] == "active", "a person's keep outlasts the week that is done again"
     assert after["new-1"]["state"] == "archived"
-    weeks = {row["week"] for row in written.kb("runs", "--corpus", CORPUS, "--json").ok().json}
+    runs = written.kb("runs", "--corpus", CORPUS, "--json").ok().json
+    weeks = {row["week"] for row in runs if row["job_type"] == "curate"}
     assert weeks == {"2026-10-05", "2026-10-12", "2026-10-19", "2026-10-26"}
 
     run(written, policy)
