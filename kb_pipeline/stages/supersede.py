@@ -89,15 +89,19 @@ def same_title(active: pl.DataFrame, policy: SupersedePolicy) -> pl.DataFrame:
         policy: whether the sign is looked for.
     """
     titled = active.filter(pl.lit(policy.find_same_title) & pl.col("has_title"))
-    titled = titled.with_columns(pl.col("title").str.to_lowercase().alias("rough"))
-    # Titles alike but for case and spaces are few; only these are brought to their normal form.
-    titled = titled.with_columns(pl.col("rough").str.replace_all(r"[^\p{L}\p{N}]", "").alias("rough"))
-    shared = titled.filter(pl.len().over("scope", "kind", "rough") > 1)
+    # Few titles are alike but for case and signs and have a text that says so; only these are brought to their normal form.
+    rough = pl.col("title").str.to_lowercase().str.replace_all(r"[^\p{L}\p{N}]", "")
+    titled = titled.with_columns(rough.alias("rough"))
+    titled = titled.with_columns(
+        pl.col("text").str.contains("|".join(f"(?:{sign})" for sign in REPLACES)).alias("says")
+    )
+    group = ("scope", "kind", "rough")
+    shared = titled.filter((pl.len().over(group) > 1) & pl.col("says").any().over(group))
     shared = shared.with_columns(
         pl.Series("same", [exact_normal(title).casefold() for title in shared["title"]], dtype=pl.String)
     ).filter(pl.col("same") != "")
     newest = (
-        shared.filter(pl.col("text").str.contains("|".join(f"(?:{sign})" for sign in REPLACES)))
+        shared.filter("says")
         .sort("at", "entry_id", descending=[True, False])
         .unique(["scope", "kind", "same"], keep="first", maintain_order=True)
         .select("scope", "kind", "same", pl.col("entry_id").alias("superseded_by"), pl.col("at").alias("later"))
