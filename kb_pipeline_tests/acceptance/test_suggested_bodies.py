@@ -32,20 +32,20 @@ ADDITIONS: dict[str, tuple[str, str]] = {
     "birch": (" Report to desk-12.", " Report to desk-12."),
     "osier": (" Report to desk-12.", " Report to desk-34."),
 }
-BOTH_DESKS = "The poplar crew checks the seals before departure. Report to desk-12 and to desk-34."
+BOTH_DESKS = "The poplar crew tests the ropes on the wide deck. Report to desk-12 and to desk-34."
 
 
 def texts(word: str) -> tuple[str, str]:
     """The two texts of a pair: the same words in another order, which no rule can take for the same."""
     left, right = ADDITIONS.get(word, ("", ""))
     return (
-        f"The {word} crew checks the seals before departure.{left}",
-        f"Before departure the {word} crew checks the seals.{right}",
+        f"The {word} crew tests the ropes on the wide deck.{left}",
+        f"On the wide deck the {word} crew tests the ropes.{right}",
     )
 
 
 GOOD: dict[str, Answer] = {
-    "amber": verdict("same_rule", reason=REASON, body=f"{texts('amber')[0]} It does so before departure."),
+    "amber": verdict("same_rule", reason=REASON, body=f"{texts('amber')[0]} It does so on deck."),
     "poplar": verdict("same_rule", reason=REASON, body=BOTH_DESKS),
     "olive": verdict("same_rule", confidence=0.5, reason=REASON, body=texts("olive")[1]),
 }
@@ -53,14 +53,14 @@ REFUSED: dict[str, tuple[str, str]] = {
     "birch": (texts("birch")[0].partition(" Report")[0], "merge.specifics_lost"),
     "osier": (texts("osier")[0], "merge.specifics_lost"),
     "cedar": (f"{texts('cedar')[0]} The key is {SECRET}.", "merge.body_secret"),
-    "fir": ("Vor der Abfahrt prüft die Mannschaft die Dichtungen an Bord.", "merge.body_strange"),
+    "fir": ("Auf dem Deck prüft die Mannschaft alle paar Seile.", "merge.body_strange"),
     "hazel": (load_prompt(PAIR_PROMPT).question[:80], "merge.body_addresses_judge"),
-    "iris": ("The iris crew checks the seals. " * 3_200, "merge.body_too_long"),
-    "jasmine": ("The jasmine crew\u0000 checks the seals before departure.", "merge.body_control_characters"),
-    "kelp": ("Seals.", "merge.body_too_short"),
+    "iris": ("The iris crew tests the ropes. " * 3_200, "merge.body_too_long"),
+    "jasmine": ("The jasmine crew\u0000 tests the ropes on the wide deck.", "merge.body_control_characters"),
+    "kelp": ("Ropes.", "merge.body_too_short"),
     "laurel": ("", "merge.body_empty"),
     "myrtle": (f"{texts('myrtle')[0]} Call port 8080.", "merge.specifics_invented"),
-    "privet": ('<script>alert(1)</script> <p class="x1">The privet crew checks</p>', "merge.specifics_invented"),
+    "privet": ('<script>alert(1)</script> <p class="x1">The privet crew tests</p>', "merge.specifics_invented"),
 }
 OLD, UNDECIDED = "lotus", "mimosa"
 WORDS = (*GOOD, *REFUSED, OLD, UNDECIDED)
