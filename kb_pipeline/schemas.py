@@ -397,5 +397,5 @@ FRAMES: dict[str, FrameSchema] = {
         PLAN,
         APPLIED,
         QUEUE,
-    )
+    )  # fmt: skip
 }

@@ -1,7 +1,7 @@
 """The closed sets of words that kb_pipeline speaks: states, kinds, bands, verdicts, reason codes.
 
-Belongs here: every enumeration that a file, a table column or a report may contain, and the one table of allowed
-state transitions (ledger M1). Does not belong here: thresholds (policy) and column types (schemas).
+Belongs here: every enumeration that a file, a table column or a report may contain. Does not belong here: which state may
+follow which (transitions), thresholds (policy) and column types (schemas).
 
 Reason codes are a contract with dashboards: they are added, never renamed.
 """
@@ -51,59 +51,6 @@ LIVE_STATES: tuple[State, ...] = (
     State.STALE,
 )
 """States whose texts make up the corpus: statistics such as distinctiveness (K5) are taken over these."""
-
-TRANSITIONS: dict[State, frozenset[State]] = {
-    State.CANDIDATE: frozenset({State.APPROVED, State.ACTIVE, State.ARCHIVED, State.BLOCKED}),
-    State.APPROVED: frozenset({State.ACTIVE, State.NEEDS_REVIEW, State.ARCHIVED, State.BLOCKED}),
-    State.ACTIVE: frozenset(
-        {
-            State.NEEDS_REVIEW,
-            State.STALE,
-            State.INVALIDATED,
-            State.SUPERSEDED,
-            State.EXPIRED,
-            State.ARCHIVED,
-            State.BLOCKED,
-        }
-    ),
-    State.NEEDS_REVIEW: frozenset(
-        {
-            State.ACTIVE,
-            State.NEEDS_REVIEW,
-            State.INVALIDATED,
-            State.SUPERSEDED,
-            State.EXPIRED,
-            State.ARCHIVED,
-            State.BLOCKED,
-        }
-    ),
-    State.STALE: frozenset(
-        {
-            State.ACTIVE,
-            State.NEEDS_REVIEW,
-            State.INVALIDATED,
-            State.SUPERSEDED,
-            State.EXPIRED,
-            State.ARCHIVED,
-            State.BLOCKED,
-        }
-    ),
-    State.INVALIDATED: frozenset({State.NEEDS_REVIEW, State.ARCHIVED, State.BLOCKED}),
-    State.EXPIRED: frozenset({State.NEEDS_REVIEW, State.ACTIVE, State.ARCHIVED, State.BLOCKED}),
-    State.SUPERSEDED: frozenset({State.ARCHIVED, State.BLOCKED, State.ACTIVE}),
-    State.ARCHIVED: frozenset({State.ACTIVE, State.BLOCKED}),
-    State.BLOCKED: frozenset({State.NEEDS_REVIEW, State.ARCHIVED}),
-}
-"""Allowed transitions (ledger M1, definitions "States"). Everything else is refused."""
-
-BY_PERSON_ONLY: frozenset[tuple[State, State]] = frozenset(
-    {
-        (State.EXPIRED, State.ACTIVE),
-        (State.SUPERSEDED, State.ACTIVE),
-        (State.ARCHIVED, State.ACTIVE),
-    }
-)
-"""Transitions that no rule may make: they need a person, or the rollback of a run."""
 
 
 class ReviewState(StrEnum):

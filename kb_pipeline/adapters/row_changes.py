@@ -18,7 +18,8 @@ from typing import Any
 
 from kb_pipeline.adapters.rows import EvidenceRow, ImportRow, RowFault, UsageRow, canonical_json, derived_id
 from kb_pipeline.text.normalise import content_hash, fold
-from kb_pipeline.vocabulary import MATCH_TYPES, TRANSITIONS, ReasonCode, State, UsageType
+from kb_pipeline.transitions import TRANSITIONS
+from kb_pipeline.vocabulary import MATCH_TYPES, ReasonCode, State, UsageType
 
 _TEXTS = ("title", "body", "rationale", "alternatives", "steps")
 _LISTS = ("alternatives", "steps", "tags", "supersedes", "generated_from", "visible_to", "invalidation_policy")

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from kb_pipeline.policy.model import Policy, Section
+from kb_pipeline.policy.model import Policy
+from kb_pipeline.policy.sections import Section
 
 Schema = dict[str, Any]
 
@@ -193,7 +194,8 @@ def _checks() -> str:
 
 def _states() -> str:
     from kb_pipeline.stages.report_words import STATES
-    from kb_pipeline.vocabulary import BY_PERSON_ONLY, TRANSITIONS, State
+    from kb_pipeline.transitions import BY_PERSON_ONLY, TRANSITIONS
+    from kb_pipeline.vocabulary import State
 
     rows = []
     for state in State:

@@ -40,7 +40,8 @@ from kb_pipeline.defs.assets.judge import answers
 from kb_pipeline.defs.publish import recommendation_ids
 from kb_pipeline.defs.resources import KnowledgeBase
 from kb_pipeline.defs.window import WindowFindings, read_window
-from kb_pipeline.policy.model import JudgePolicy, Policy
+from kb_pipeline.policy.judging import JudgePolicy
+from kb_pipeline.policy.model import Policy
 from kb_pipeline.stages import checks, conflicts, flags, refresh, supersede
 from kb_pipeline.stages import judge as script
 from kb_pipeline.stages.dedup import find_duplicates

@@ -13,7 +13,8 @@ from typing import Any
 import polars as pl
 
 from kb_pipeline.policy.model import Policy
-from kb_pipeline.vocabulary import BY_PERSON_ONLY, LIVE_STATES, TRANSITIONS, ActionType, Band, Severity, State, Verdict
+from kb_pipeline.transitions import BY_PERSON_ONLY, TRANSITIONS
+from kb_pipeline.vocabulary import LIVE_STATES, ActionType, Band, Severity, State, Verdict
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,12 @@ Four rules carry the stage:
 from __future__ import annotations
 
 import hashlib
-import json
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from kb_pipeline.prompts import PAIR_PROMPT, load_prompt
-from kb_pipeline.text.characters import fold_characters
+from kb_pipeline.stages.judge_replies import ANSWERS, MAX_EXPLANATION_CHARS, parse_reply
 from kb_pipeline.text.compare import compare
 from kb_pipeline.text.fence import fenced, mark_of
 from kb_pipeline.text.injection import addresses_judge
@@ -36,9 +34,6 @@ RULE_VERSION = "rules-3"
 
 RULE_JUDGE = "rule"
 """Name under which verdicts of the offline judge are recorded."""
-
-MAX_EXPLANATION_CHARS = 600
-"""A longer sentence is not the one sentence that was asked for."""
 
 REPLY_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -63,15 +58,6 @@ PROMPT = load_prompt(PAIR_PROMPT)
 
 PROMPT_VERSION = PROMPT.version(REPLY_SCHEMA)
 """Part of a judge's fingerprint: changes whenever the wording or the reply's shape changes."""
-
-_ANSWERS: dict[str, tuple[Verdict, ReasonCode, str | None]] = {
-    "same_rule": (Verdict.MERGE, ReasonCode.JUDGE_SAME_RULE, None),
-    "distinct": (Verdict.KEEP_BOTH, ReasonCode.JUDGE_DISTINCT, None),
-    "conflict": (Verdict.CONFLICT, ReasonCode.JUDGE_CONTRADICTION, None),
-    "a_supersedes_b": (Verdict.SUPERSEDES, ReasonCode.JUDGE_SUPERSEDES, "r"),
-    "b_supersedes_a": (Verdict.SUPERSEDES, ReasonCode.JUDGE_SUPERSEDES, "l"),
-}
-"""Word of a reply -> verdict, reason, and the side that is out of date: entry A is the left one."""
 
 _OTHER_SIDE = {"l": "r", "r": "l", None: None}
 
@@ -278,12 +264,12 @@ def read_reply(request: PairRequest, text: str, *, judge: str, model: str | None
     """
     if not text.strip():
         return failed_reply(request, ReasonCode.JUDGE_INVALID_REPLY, judge=judge, model=model, detail="empty reply")
-    answer = _parse(text)
+    answer = parse_reply(text, REPLY_SCHEMA["required"])
     if answer is None:
         return failed_reply(
             request, ReasonCode.JUDGE_INVALID_REPLY, judge=judge, model=model, detail="reply outside the schema"
         )
-    verdict, reason, superseded_side = _ANSWERS[answer.word]
+    verdict, reason, superseded_side = ANSWERS[answer.word]
     if answer.confidence < min_confidence:
         verdict, reason, superseded_side = Verdict.UNSURE, ReasonCode.JUDGE_LOW_CONFIDENCE, None
     return PairReply(
@@ -365,57 +351,3 @@ def recorded_reply(request: PairRequest, recorded: Mapping[str, Any]) -> PairRep
         except ValueError as error:
             raise ValueError(f"{name}: is none that this version knows") from error
     return PairReply(pair_id=request.pair_id, failed=False, cacheable=True, **values)
-
-
-@dataclass(frozen=True, slots=True)
-class _Answer:
-    word: str
-    confidence: float
-    sentence: str
-    body: str | None
-    body_fault: ReasonCode | None
-
-
-def _parse(text: str) -> _Answer | None:
-    """What a valid reply says, else None."""
-    try:
-        answer = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(answer, dict) or set(answer) != set(REPLY_SCHEMA["required"]):
-        return None
-    word, confidence, reason, body = (answer[name] for name in REPLY_SCHEMA["required"])
-    if not isinstance(word, str) or word not in _ANSWERS or not isinstance(reason, str):
-        return None
-    if isinstance(confidence, bool) or not isinstance(confidence, int | float) or not 0 <= confidence <= 1:
-        return None
-    sentence = " ".join(reason.split())
-    if not sentence or len(sentence) > MAX_EXPLANATION_CHARS:
-        return None
-    # Control characters and lone surrogates cannot be stored; a reply that holds them was not written as a sentence.
-    if any(unicodedata.category(char) in {"Cc", "Cs"} for char in sentence):
-        return None
-    if body is not None and not isinstance(body, str):
-        return None
-    if word != "same_rule":
-        # A text for both goes with "the same" alone: whoever gives one with another verdict contradicts himself.
-        return None if body is not None and body.strip() else _Answer(word, float(confidence), sentence, None, None)
-    fault = None if body is None else _fault_of_form(body)
-    return _Answer(word, float(confidence), sentence, body if fault is None else None, fault)
-
-
-def _fault_of_form(body: str) -> ReasonCode | None:
-    """Why a suggested text cannot even be stored: nothing to see in it, or characters that steer instead of saying."""
-    if any(unicodedata.category(char) in {"Cc", "Cs"} and char not in "\n\t\r" for char in body):
-        return ReasonCode.MERGE_BODY_CONTROL_CHARACTERS
-    return None if fold_characters(body).strip() else ReasonCode.MERGE_BODY_EMPTY
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number of JSON")
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _ in pairs}) != len(pairs):
-        raise ValueError("a key is given twice")
-    return dict(pairs)

@@ -21,15 +21,8 @@ from kb_pipeline.errors import ReviewError
 from kb_pipeline.text.characters import fold_characters
 from kb_pipeline.text.normalise import content_hash, entry_text, fold
 from kb_pipeline.text.specifics import difference, specifics
-from kb_pipeline.vocabulary import (
-    LIVE_STATES,
-    TRANSITIONS,
-    ReasonCode,
-    RecommendationType,
-    Resolution,
-    ReviewAction,
-    State,
-)
+from kb_pipeline.transitions import TRANSITIONS
+from kb_pipeline.vocabulary import LIVE_STATES, ReasonCode, RecommendationType, Resolution, ReviewAction, State
 
 _ONE = {ReviewAction.ACCEPT, ReviewAction.EDIT, ReviewAction.KEEP, ReviewAction.ARCHIVE, ReviewAction.DISMISS,
         ReviewAction.APPROVE}  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 
 import polars as pl
 
-from kb_pipeline.policy.model import CuratorPolicy
+from kb_pipeline.policy.judging import CuratorPolicy
 from kb_pipeline.stages.window import Reading, WindowText
 from kb_pipeline.vocabulary import LIVE_STATES, Kind, Sensitivity
 

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from kb_pipeline.vocabulary import TRANSITIONS, State
+from kb_pipeline.transitions import TRANSITIONS
+from kb_pipeline.vocabulary import State
 from kb_pipeline_tests.fakes.corpus import Corpus, Decisions
 
 

@@ -14,7 +14,7 @@ from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.judges.anthropic_judge import AnthropicJudge
 from kb_pipeline.adapters.judges.batch_rounds import GROUP_PAIRS
 from kb_pipeline.adapters.judges.batch_store import BatchStore, StoredQuestion
-from kb_pipeline.policy.model import ModelPrice
+from kb_pipeline.policy.judging import ModelPrice
 from kb_pipeline.stages import judge as script
 from kb_pipeline.stages.judge import PairReply, PairRequest
 from kb_pipeline.vocabulary import ReasonCode, Verdict

@@ -16,7 +16,7 @@ from kb_pipeline.adapters.judges.anthropic_judge import GROUP_PAIRS, AnthropicJu
 from kb_pipeline.adapters.judges.messages_client import MAX_FAILURES_IN_A_ROW
 from kb_pipeline.adapters.judges.rule import RuleJudge
 from kb_pipeline.errors import UsageError
-from kb_pipeline.policy.model import JudgePolicy
+from kb_pipeline.policy.judging import JudgePolicy
 from kb_pipeline.stages import judge as script
 from kb_pipeline.vocabulary import Band, ReasonCode, Verdict
 from kb_pipeline_tests.fakes.messages_api import Answer, MessagesApi, failure, key_in, verdict

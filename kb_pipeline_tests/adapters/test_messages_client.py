@@ -10,7 +10,7 @@ import pytest
 
 from kb_pipeline.adapters.judges.budget import REPLY_TOKENS, Amount, Budget, amount_of, tokens_of
 from kb_pipeline.adapters.judges.messages_client import Failure, MessagesClient, Question, Said
-from kb_pipeline.policy.model import ModelPrice
+from kb_pipeline.policy.judging import ModelPrice
 from kb_pipeline.vocabulary import ReasonCode
 from kb_pipeline_tests.fakes.messages_api import Answer, MessagesApi, failure
 

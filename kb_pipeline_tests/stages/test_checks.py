@@ -20,7 +20,8 @@ from kb_pipeline.stages.checks import (
     golden_queries,
     severity_of,
 )
-from kb_pipeline.vocabulary import BY_PERSON_ONLY, TRANSITIONS, Severity, State
+from kb_pipeline.transitions import BY_PERSON_ONLY, TRANSITIONS
+from kb_pipeline.vocabulary import Severity, State
 from kb_pipeline_tests.fakes.frames import entries, frame, policy
 
 ENTRIES = entries(

@@ -13,14 +13,8 @@ from kb_pipeline.stages.review import ALLOWED, Answer, Question, Subject, decide
 from kb_pipeline.stages.review_answers import answered_by_people, without_settled
 from kb_pipeline.stages.review_words import computed_checks, possible_answers, role_words, ticked
 from kb_pipeline.text.normalise import content_hash
-from kb_pipeline.vocabulary import (
-    LIVE_STATES,
-    TRANSITIONS,
-    ApprovalCheck,
-    RecommendationType,
-    ReviewAction,
-    State,
-)
+from kb_pipeline.transitions import TRANSITIONS
+from kb_pipeline.vocabulary import LIVE_STATES, ApprovalCheck, RecommendationType, ReviewAction, State
 from kb_pipeline_tests.fakes.frames import entries, frame
 
 PAIRS = {RecommendationType.MERGE, RecommendationType.CONFLICT, RecommendationType.SUPERSEDE}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from kb_pipeline.adapters.judges.rule import RuleJudge
 from kb_pipeline.errors import UsageError
-from kb_pipeline.policy.model import JudgePolicy
+from kb_pipeline.policy.judging import JudgePolicy
 from kb_pipeline.vocabulary import Band, Kind, ReasonCode
 
 if TYPE_CHECKING:

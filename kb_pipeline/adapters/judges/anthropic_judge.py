@@ -29,7 +29,7 @@ from kb_pipeline.adapters.judges.batches_client import BatchesClient
 from kb_pipeline.adapters.judges.budget import Amount, Budget, amount_of, tokens_of
 from kb_pipeline.adapters.judges.messages_client import MAX_REPLY_TOKENS, Failure, MessagesClient, Question
 from kb_pipeline.adapters.secrets import find_secrets
-from kb_pipeline.policy.model import ModelPrice
+from kb_pipeline.policy.judging import ModelPrice
 from kb_pipeline.vocabulary import Band, ReasonCode
 
 JUDGE_NAME = "anthropic"
@@ -99,11 +99,7 @@ class AnthropicJudge(Generic[RequestT, ReplyT]):
         self.fingerprint = f"{JUDGE_NAME}/{model}/{script.PROMPT_VERSION}/min_confidence={min_confidence:g}"
         self._script = script
         self._client = MessagesClient(
-            model=model,
-            api_key=api_key,
-            base_url=base_url,
-            timeout_seconds=timeout_seconds,
-            max_retries=max_retries,
+            model=model, api_key=api_key, base_url=base_url, timeout_seconds=timeout_seconds, max_retries=max_retries
         )
         self._budget = Budget(self._client, price, max_tokens=max_tokens, max_cost_usd=max_cost_usd)
         self._calls_left = max_calls

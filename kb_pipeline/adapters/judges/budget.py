@@ -14,7 +14,7 @@ import threading
 from dataclasses import dataclass
 
 from kb_pipeline.adapters.judges.messages_client import MessagesClient, Question
-from kb_pipeline.policy.model import ModelPrice
+from kb_pipeline.policy.judging import ModelPrice
 
 BYTES_PER_TOKEN = 3
 REPLY_TOKENS = 150

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from kb_pipeline.adapters.judges.budget import Amount, Budget, tokens_of
 from kb_pipeline.adapters.judges.messages_client import Failure, MessagesClient, Question
 from kb_pipeline.adapters.secrets import find_secrets
-from kb_pipeline.policy.model import JudgePolicy
+from kb_pipeline.policy.judging import JudgePolicy
 from kb_pipeline.vocabulary import ReasonCode
 
 READER_NAME = "anthropic"
