@@ -380,22 +380,8 @@ QUEUE = FrameSchema(
     key=("recommendation_id",),
 )
 
-FRAMES: dict[str, FrameSchema] = {
-    schema.name: schema
-    for schema in (
-        ENTRIES,
-        DISTINCTIVENESS,
-        GATES,
-        QUALITY,
-        RETIREMENT,
-        FLAGS,
-        EMBEDDINGS,
-        PAIRS,
-        VERDICTS,
-        MERGES,
-        CONFLICTS,
-        PLAN,
-        APPLIED,
-        QUEUE,
-    )  # fmt: skip
-}
+_ALL = (
+    ENTRIES, DISTINCTIVENESS, GATES, QUALITY, RETIREMENT, FLAGS, EMBEDDINGS, PAIRS, VERDICTS, MERGES, CONFLICTS, PLAN, APPLIED,
+    QUEUE,
+)  # fmt: skip
+FRAMES: dict[str, FrameSchema] = {schema.name: schema for schema in _ALL}
