@@ -221,7 +221,8 @@ _SUSPICIOUS = re.compile(rb"\\u0000|\x00|NaN|Infinity|[0-9][eE]\+?[0-9]{3}|[0-9]
 
 
 def _checked(row: ImportRow) -> ImportRow:
-    if flaw := _flaw(row.model_dump(exclude_none=True), ""):
+    # With empty fields too: their names may hold what cannot be stored.
+    if flaw := _flaw(row.model_dump(), ""):
         raise RowFault(*flaw)
     return row
 

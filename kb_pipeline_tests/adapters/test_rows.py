@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from kb_pipeline.adapters.rows import (
@@ -167,6 +167,8 @@ JSON = st.recursive(
 
 
 @settings(max_examples=150, deadline=None)
+@example({"\x00": None})
+@example({"a": {"\x00": None}})
 @given(st.dictionaries(st.text(st.characters(codec="utf-8"), min_size=1, max_size=6), JSON, max_size=4))
 def test_unknown_fields_are_kept_as_they_are_or_the_row_is_rejected(extra: dict[str, Any]) -> None:
     values = {f"x_{name}": value for name, value in extra.items()}
