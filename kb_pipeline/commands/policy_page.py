@@ -172,7 +172,7 @@ def _range(schema: Schema, definitions: Schema) -> str:
 
 
 def _reasons() -> str:
-    from kb_pipeline.defs.assets.decide import RULE_KEYS
+    from kb_pipeline.defs.planning import RULE_KEYS
     from kb_pipeline.stages import eligibility
     from kb_pipeline.stages.report_words import REASONS
     from kb_pipeline.vocabulary import ReasonCode

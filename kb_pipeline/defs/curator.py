@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from datetime import timedelta
-from functools import partial
 from typing import Any
 
 import polars as pl
@@ -27,16 +26,13 @@ from kb_pipeline.adapters.runs import Run, add_counts, close_run
 from kb_pipeline.adapters.snapshots import (
     count_entries,
     load_activity,
-    load_answered,
     load_entries,
-    load_open_conflicts,
-    load_queue,
     load_settled_pairs,
 )
 from kb_pipeline.adapters.text_features import add_text_features
 from kb_pipeline.allpairs.candidates import owner_similarities
-from kb_pipeline.defs.assets.decide import RULE_KEYS, flag_questions
 from kb_pipeline.defs.assets.judge import answers
+from kb_pipeline.defs.planning import load_standing
 from kb_pipeline.defs.publish import recommendation_ids
 from kb_pipeline.defs.resources import KnowledgeBase
 from kb_pipeline.defs.window import WindowFindings, read_window
@@ -52,7 +48,6 @@ from kb_pipeline.stages.judge_frames import CACHE_KEY, REPLY_SCHEMA, open_for_ne
 from kb_pipeline.stages.merge import plan_merges
 from kb_pipeline.stages.merge_bodies import checked_bodies
 from kb_pipeline.stages.plan import PlanIdentity, build_plan
-from kb_pipeline.stages.queue import still_waiting
 from kb_pipeline.stages.retire import decide_retirement
 from kb_pipeline.stages.review_answers import answered_by_people, without_settled
 from kb_pipeline.stages.score import score_quality
@@ -230,19 +225,16 @@ def _planned(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """(PLAN, CONFLICTS) of the pass: what a week would do about the window, all of it as questions."""
     in_window = pl.col("entry_id").is_in(window.implode())
-    is_open = load_open_conflicts(database, run)
-    queue = still_waiting(load_queue(database, run), entries)
-    answered = load_answered(database, run)
+    standing = load_standing(database, run, entries)
     found = flags.find_flags(entries, policy.flags)
     if policy.curator.flag_gates:
         distinct = score_distinctiveness(entries, policy.distinctiveness)
         gates = judge_gates(entries, distinct, pl.DataFrame(schema=NEAREST_SCHEMA), policy.gates)
         found = flags.add_gates(found, entries, gates)
-    unasked = flags.open_flags(found, entries, queue).filter(in_window)
-    unasked = unasked.filter(~pl.Series(flag_questions(unasked, entries), dtype=pl.String).is_in(answered))
+    unasked = standing.unasked(flags.open_flags(found, entries, standing.queue).filter(in_window), entries)
     replaced = supersede.find_replaced(entries, policy.supersede)
     outdated = refresh.unasked(
-        refresh.find_outdated(entries, retirement, policy.refresh, policy.retire, as_of=run.as_of), queue
+        refresh.find_outdated(entries, retirement, policy.refresh, policy.retire, as_of=run.as_of), standing.queue
     )
     found_conflicts = conflicts.record_conflicts(entries, judged.verdicts)
     plan = build_plan(
@@ -256,18 +248,8 @@ def _planned(
         flags=unasked,
         replaced=replaced.filter(in_window | pl.col("superseded_by").is_in(window.implode())),
         outdated=outdated.filter(in_window),
-        max_new={
-            "flags": policy.flags.max_new_per_run,
-            "supersede": policy.supersede.max_new_per_run,
-            "refresh": policy.refresh.max_new_per_run,
-        },
-        queue=queue,
-        open_conflicts=set(is_open["conflict_id"]),
-        conflicts_over=partial(conflicts.conflicts_over, is_open, entries),
-        admit_to=policy.gates.admit_to,
-        rule_keys=RULE_KEYS,
+        **standing.of_plan(policy, entries),
         mode=Mode.RECOMMEND,
-        answered=answered,
         issues=judged.findings.issues,
     )
     # A secret elsewhere in the corpus is the week's to find: this pass speaks of recent entries alone.

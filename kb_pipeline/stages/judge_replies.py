@@ -5,13 +5,12 @@ Belongs here: the form of a reply. Does not belong here: what it decides (judge)
 
 from __future__ import annotations
 
-import json
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from kb_pipeline.text.characters import fold_characters
+from kb_pipeline.text.strict_json import strict_json
 from kb_pipeline.vocabulary import ReasonCode, Verdict
 
 MAX_EXPLANATION_CHARS = 600
@@ -41,8 +40,8 @@ class Answer:
 def parse_reply(text: str, names: Sequence[str]) -> Answer | None:
     """What a valid reply says, else None. ``names`` are its keys: verdict, confidence, reason and merged_body."""
     try:
-        answer = json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
-    except (ValueError, RecursionError):
+        answer = strict_json(text)
+    except ValueError:
         return None
     if not isinstance(answer, dict) or set(answer) != set(names):
         return None
@@ -71,13 +70,3 @@ def _fault_of_form(body: str) -> ReasonCode | None:
     if any(unicodedata.category(char) in {"Cc", "Cs"} and char not in "\n\t\r" for char in body):
         return ReasonCode.MERGE_BODY_CONTROL_CHARACTERS
     return None if fold_characters(body).strip() else ReasonCode.MERGE_BODY_EMPTY
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number of JSON")
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _ in pairs}) != len(pairs):
-        raise ValueError("a key is given twice")
-    return dict(pairs)

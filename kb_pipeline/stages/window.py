@@ -16,7 +16,6 @@ What a model says of many texts at once is a hint, no verdict. So:
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 import unicodedata
 from collections import Counter
@@ -26,6 +25,7 @@ from typing import Any
 
 from kb_pipeline.prompts import load_prompt
 from kb_pipeline.text.fence import fenced, mark_of
+from kb_pipeline.text.strict_json import strict_json
 from kb_pipeline.vocabulary import ReasonCode, Severity
 
 MAX_SENTENCE_CHARS = 600
@@ -334,19 +334,9 @@ def _has_keys(item: Any, names: Sequence[str]) -> bool:
 def _parsed(reply: str) -> dict[str, list[Any]] | None:
     """The two lists of a reply; None when it is not the object that was asked for."""
     try:
-        found: dict[str, list[Any]] = json.loads(reply, parse_constant=_refuse_constant, object_pairs_hook=_unique_keys)
-    except (ValueError, RecursionError):
+        found: dict[str, list[Any]] = strict_json(reply)
+    except ValueError:
         return None
     if not _has_keys(found, REPLY_SCHEMA["required"]) or not all(isinstance(value, list) for value in found.values()):
         return None
     return found
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is not a number of JSON")
-
-
-def _unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    if len({key for key, _ in pairs}) != len(pairs):
-        raise ValueError("a key is given twice")
-    return dict(pairs)

@@ -9,9 +9,11 @@ from contextlib import closing
 
 import pytest
 
+from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.database_url import connect, with_database
 from kb_pipeline_tests.fakes.corpus import Corpus
 from kb_pipeline_tests.fakes.desk import ASKED, ROWS, Desk
+from kb_pipeline_tests.fakes.messages_api import MessagesApi, verdict
 
 _numbers = itertools.count(1)
 
@@ -37,6 +39,19 @@ def desk(corpus: Corpus) -> Desk:
     corpus.load(*ROWS)
     corpus.curate(decided=ASKED)
     return Desk(corpus)
+
+
+@pytest.fixture
+def api() -> Iterator[MessagesApi]:
+    """A Messages API on the loopback that takes every two texts for different."""
+    with MessagesApi(lambda body: verdict("distinct")) as server:
+        yield server
+
+
+@pytest.fixture
+def database(database_url: str) -> Database:
+    """A database of the test's own."""
+    return Database(database_url)
 
 
 def _run(url: str, statement: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,49 +13,22 @@ from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.judges.anthropic_judge import AnthropicJudge
 from kb_pipeline.adapters.judges.batch_rounds import GROUP_PAIRS
 from kb_pipeline.adapters.judges.batch_store import BatchStore, StoredQuestion
-from kb_pipeline.policy.judging import ModelPrice
 from kb_pipeline.stages import judge as script
 from kb_pipeline.stages.judge import PairReply, PairRequest
 from kb_pipeline.vocabulary import ReasonCode, Verdict
 from kb_pipeline_tests.fakes.message_batches import Batch, Lines
 from kb_pipeline_tests.fakes.messages_api import Answer, MessagesApi, failure, verdict
-from kb_pipeline_tests.fakes.pairs import network_judge, number_of, pairs
+from kb_pipeline_tests.fakes.pairs import batch_judge, number_of, pairs, reasons
 
 PENDING = ReasonCode.JUDGE_BATCH_PENDING
 UNANSWERED = ReasonCode.JUDGE_BATCH_UNANSWERED
 Judge = AnthropicJudge[PairRequest, PairReply]
 
 
-@pytest.fixture
-def api() -> Iterator[MessagesApi]:
-    with MessagesApi(lambda body: verdict("distinct")) as server:
-        yield server
-
-
-@pytest.fixture
-def database(database_url: str) -> Database:
-    return Database(database_url)
-
-
-def judge_of(api: MessagesApi, database: Database, **changes: Any) -> Judge:
-    """A judge of a new run."""
-    settings: dict[str, Any] = {
-        "delivery": "batch",
-        "batch_poll_seconds": 0.05,
-        "max_batch_wait_seconds": 5.0,
-        "batch_store": lambda questions: BatchStore(database, "acme", questions),
-    }
-    return network_judge(api, **(settings | changes))
-
-
-def reasons(replies: list[PairReply]) -> list[ReasonCode]:
-    return [reply.reason for reply in replies]
-
-
 def test_a_batch_answers_in_any_order_and_the_same_counts_in_both(api: MessagesApi, database: Database) -> None:
     words = ["same_rule", "distinct", "conflict"]
     api.answer = lambda body: verdict(words[number_of(body) % 3])
-    judge = judge_of(api, database)
+    judge = batch_judge(api, database)
     replies = list(judge.decide(pairs(30)))
     assert [reply.pair_id for reply in replies] == [f"p{number}" for number in range(30)]
     assert [reply.verdict for reply in replies] == [Verdict.MERGE, Verdict.KEEP_BOTH, Verdict.CONFLICT] * 10
@@ -76,20 +48,20 @@ def test_orders_that_disagree_are_unsure(api: MessagesApi, database: Database) -
         return verdict("same_rule" if prompt.index("Left statement") < prompt.index("Right statement") else "distinct")
 
     api.answer = answer
-    (reply,) = judge_of(api, database).decide(pairs(1))
+    (reply,) = batch_judge(api, database).decide(pairs(1))
     assert (reply.verdict, reply.reason) == (Verdict.UNSURE, ReasonCode.JUDGE_ORDER_DISAGREES)
 
 
 def test_few_pairs_go_out_directly_and_few_other_orders_too(api: MessagesApi, database: Database) -> None:
     api.answer = lambda body: verdict("same_rule" if number_of(body) < 2 else "distinct")
-    few = list(judge_of(api, database, delivery="auto", min_batch_pairs=10).decide(pairs(9)))
+    few = list(batch_judge(api, database, delivery="auto", min_batch_pairs=10).decide(pairs(9)))
     assert (api.batches.made, len(api.calls)) == ([], 9 + 2)
-    many = list(judge_of(api, database, delivery="auto", min_batch_pairs=10).decide(pairs(10)))
+    many = list(batch_judge(api, database, delivery="auto", min_batch_pairs=10).decide(pairs(10)))
     assert [reply.verdict for reply in many] == [Verdict.MERGE] * 2 + [Verdict.KEEP_BOTH] * 8
     assert [reply.verdict for reply in few] == [reply.verdict for reply in many][:9]
     (batch,) = api.batches.made
     assert len(batch.requests) == 12 and len(api.calls) == 11 + 10 + 2
-    list(judge_of(api, database, delivery="direct", min_batch_pairs=1).decide(pairs(10)))
+    list(batch_judge(api, database, delivery="direct", min_batch_pairs=1).decide(pairs(10)))
     assert len(api.batches.made) == 1
 
 
@@ -98,7 +70,7 @@ def test_a_batch_that_has_not_ended_is_taken_up_by_the_next_run_and_not_sent_aga
 ) -> None:
     api.answer = lambda body: verdict("same_rule" if number_of(body) == 0 else "distinct")
     api.batches.end_at_once = False
-    first = judge_of(api, database, max_batch_wait_seconds=2.0)
+    first = batch_judge(api, database, max_batch_wait_seconds=2.0)
     replies = list(first.decide(pairs(3)))
     assert {(reply.verdict, reply.reason, reply.failed, reply.cacheable) for reply in replies} == {
         (Verdict.UNSURE, PENDING, False, False)
@@ -107,30 +79,30 @@ def test_a_batch_that_has_not_ended_is_taken_up_by_the_next_run_and_not_sent_aga
     assert 2 <= api.batches.looks <= 10
     assert first.usage["calls"] == 0
     # A pair more: the old ones are waited for, the new one is sent.
-    replies = list(judge_of(api, database, max_batch_wait_seconds=0).decide(pairs(4)))
+    replies = list(batch_judge(api, database, max_batch_wait_seconds=0).decide(pairs(4)))
     assert reasons(replies) == [PENDING] * 4 and [len(batch.requests) for batch in api.batches.made] == [5, 3]
     api.batches.end_all()
     api.batches.end_at_once = True
-    last = judge_of(api, database)
+    last = batch_judge(api, database)
     replies = list(last.decide(pairs(4)))
     assert [reply.verdict for reply in replies] == [Verdict.MERGE, *[Verdict.KEEP_BOTH] * 3]
     # What is new is the other order of the one pair that is the same.
     assert [len(batch.requests) for batch in api.batches.made] == [5, 3, 3]
     assert last.usage["calls"] == 11
     # Once more: everything is known, nothing is sent or paid.
-    again = judge_of(api, database)
+    again = batch_judge(api, database)
     assert [reply.verdict for reply in again.decide(pairs(4))] == [reply.verdict for reply in replies]
     assert len(api.batches.made) == 3 and not api.calls[8:] and again.usage["calls"] == 0
 
 
 def test_another_corpus_or_another_prompt_sees_nothing_of_it(api: MessagesApi, database: Database) -> None:
-    list(judge_of(api, database).decide(pairs(2)))
+    list(batch_judge(api, database).decide(pairs(2)))
     other = {"batch_store": lambda questions: BatchStore(database, "umbra", questions)}
-    list(judge_of(api, database, **other).decide(pairs(2)))
-    list(judge_of(api, database, model="claude-opus-5").decide(pairs(2)))
+    list(batch_judge(api, database, **other).decide(pairs(2)))
+    list(batch_judge(api, database, model="claude-opus-5").decide(pairs(2)))
     assert len(api.batches.made) == 3
     # What an answer is worth is decided when it is read: another threshold reads the same answers.
-    stricter = list(judge_of(api, database, min_confidence=0.99).decide(pairs(2)))
+    stricter = list(batch_judge(api, database, min_confidence=0.99).decide(pairs(2)))
     assert len(api.batches.made) == 3 and {reply.reason for reply in stricter} == {ReasonCode.JUDGE_LOW_CONFIDENCE}
 
 
@@ -157,12 +129,12 @@ def test_one_bad_result_of_three_is_that_pairs_alone_and_is_asked_again(
     bad, reason = FAULTS[name]
     assert bad is not None
     api.answer = lambda body: bad if number_of(body) == 1 else verdict("distinct")
-    replies = list(judge_of(api, database).decide(pairs(3)))
+    replies = list(batch_judge(api, database).decide(pairs(3)))
     assert reasons(replies) == [ReasonCode.JUDGE_DISTINCT, reason, ReasonCode.JUDGE_DISTINCT]
     assert (replies[1].verdict, replies[1].failed, replies[1].cacheable) == (Verdict.KEEP_BOTH, True, False)
     assert "marmalade" not in str(replies[1].explanation)
     api.answer = lambda body: verdict("distinct")
-    assert reasons(list(judge_of(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
+    assert reasons(list(batch_judge(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert [len(batch.requests) for batch in api.batches.made] == [5, 3]
 
 
@@ -203,17 +175,17 @@ def test_a_disturbed_line_is_its_pairs_alone_and_is_asked_again(
 ) -> None:
     disturb, reason = DISTURBANCES[name]
     api.batches.disturb = disturb
-    replies = list(judge_of(api, database).decide(pairs(3)))
+    replies = list(batch_judge(api, database).decide(pairs(3)))
     assert reasons(replies) == [ReasonCode.JUDGE_DISTINCT, reason, ReasonCode.JUDGE_DISTINCT]
     assert replies[1].failed and not replies[1].cacheable
     api.batches.disturb = lambda lines: lines
-    assert reasons(list(judge_of(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
+    assert reasons(list(batch_judge(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert [len(batch.requests) for batch in api.batches.made] == [5, 3]
 
 
 def test_strange_lines_and_the_same_line_twice_change_nothing(api: MessagesApi, database: Database) -> None:
     api.batches.disturb = lambda lines: [{"custom_id": "nobody-0", "result": lines[0]["result"]}, *lines, lines[1]]
-    judge = judge_of(api, database)
+    judge = batch_judge(api, database)
     assert reasons(list(judge.decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert judge.usage["unknown_results"] == 1 and judge.usage["calls"] == 5
 
@@ -223,10 +195,10 @@ def test_results_that_answer_nothing_are_read_again_and_not_paid_again(
     api: MessagesApi, database: Database, raw: bytes
 ) -> None:
     api.batches.raw_results = raw
-    replies = list(judge_of(api, database).decide(pairs(3)))
+    replies = list(batch_judge(api, database).decide(pairs(3)))
     assert {(reply.reason, reply.failed) for reply in replies} == {(ReasonCode.JUDGE_INVALID_REPLY, True)}
     api.batches.raw_results = None
-    assert reasons(list(judge_of(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
+    assert reasons(list(batch_judge(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert len(api.batches.made) == 1
 
 
@@ -245,25 +217,25 @@ def test_a_wrong_canary_sets_the_whole_batch_aside(
     api: MessagesApi, database: Database, canary: Any, reason: ReasonCode
 ) -> None:
     well, api.canary = api.canary, canary
-    replies = list(judge_of(api, database).decide(pairs(3)))
+    replies = list(batch_judge(api, database).decide(pairs(3)))
     assert {(reply.verdict, reply.reason, reply.failed, reply.cacheable) for reply in replies} == {
         (Verdict.KEEP_BOTH, reason, True, False)
     }
     api.canary = well
-    assert reasons(list(judge_of(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
+    assert reasons(list(batch_judge(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert len(api.batches.made) == 2
 
 
 def test_one_wrong_canary_of_four_is_enough(api: MessagesApi, database: Database) -> None:
     api.canary = lambda is_same: verdict("same_rule" if is_same or len(api.canaries) == 1 else "distinct")
-    replies = list(judge_of(api, database).decide(pairs(GROUP_PAIRS + 1)))
+    replies = list(batch_judge(api, database).decide(pairs(GROUP_PAIRS + 1)))
     assert len(api.canaries) == 4 and {reply.reason for reply in replies} == {ReasonCode.JUDGE_CANARY_FAILED}
 
 
 def test_an_answer_that_tells_a_secret_is_read_and_not_kept(api: MessagesApi, database: Database) -> None:
     secret = "ghp_" + "aB3dE5gH7jK9mN1pQ3sT5vW7yZ9bC1dF3hJ5"
     api.answer = lambda body: verdict("distinct", reason=f"One has {secret}." if number_of(body) else "They differ.")
-    replies = list(judge_of(api, database).decide(pairs(2)))
+    replies = list(batch_judge(api, database).decide(pairs(2)))
     assert reasons(replies) == [ReasonCode.JUDGE_DISTINCT] * 2
     kept = database.read("SELECT reply FROM judge_batch_requests WHERE reply IS NOT NULL")["reply"].to_list()
     assert not any(secret in reply for reply in kept) and any("They differ." in reply for reply in kept)
@@ -271,28 +243,28 @@ def test_an_answer_that_tells_a_secret_is_read_and_not_kept(api: MessagesApi, da
 
 def test_an_expired_batch_is_sent_again_by_the_next_run(api: MessagesApi, database: Database) -> None:
     api.batches.end_at_once = False
-    assert reasons(list(judge_of(api, database, max_batch_wait_seconds=0).decide(pairs(3)))) == [PENDING] * 3
+    assert reasons(list(batch_judge(api, database, max_batch_wait_seconds=0).decide(pairs(3)))) == [PENDING] * 3
     api.batches.end_all()
     api.batches.end_at_once = True
     (old,) = api.batches.made
     old.lines = [{"custom_id": request["custom_id"], "result": {"type": "expired"}} for request in old.requests]
-    assert reasons(list(judge_of(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
+    assert reasons(list(batch_judge(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert len(api.batches.made) == 2
 
 
 def test_a_batch_that_expires_within_the_run_fails_its_pairs(api: MessagesApi, database: Database) -> None:
     api.batches.disturb = lambda lines: [line | {"result": {"type": "expired"}} for line in lines]
-    replies = list(judge_of(api, database).decide(pairs(3)))
+    replies = list(batch_judge(api, database).decide(pairs(3)))
     assert {(reply.verdict, reply.reason, reply.failed) for reply in replies} == {(Verdict.KEEP_BOTH, UNANSWERED, True)}
     api.batches.disturb = lambda lines: lines
-    assert reasons(list(judge_of(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
+    assert reasons(list(batch_judge(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert len(api.batches.made) == 2
 
 
 @pytest.mark.parametrize("loss", ["unknown to the service", "results thrown away", "a month old"])
 def test_a_batch_whose_results_are_gone_is_sent_again(api: MessagesApi, database: Database, loss: str) -> None:
     api.batches.end_at_once = False
-    list(judge_of(api, database, max_batch_wait_seconds=0).decide(pairs(3)))
+    list(batch_judge(api, database, max_batch_wait_seconds=0).decide(pairs(3)))
     api.batches.end_at_once = True
     api.batches.end_all()
     if loss == "unknown to the service":
@@ -303,42 +275,42 @@ def test_a_batch_whose_results_are_gone_is_sent_again(api: MessagesApi, database
         with database.transaction() as cursor:
             cursor.execute("UPDATE judge_batches SET intended_at = intended_at - interval '30 days'")
     made = len(api.batches.made)
-    assert reasons(list(judge_of(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
+    assert reasons(list(batch_judge(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert len(api.batches.made) == made + 1
 
 
 def test_a_refused_key_fails_the_pairs_and_leaves_nothing_behind(api: MessagesApi, database: Database) -> None:
     api.key = "another one"
-    replies = list(judge_of(api, database).decide(pairs(3)))
+    replies = list(batch_judge(api, database).decide(pairs(3)))
     assert {(reply.reason, reply.failed) for reply in replies} == {(ReasonCode.JUDGE_REJECTED_REQUEST, True)}
     api.key = None
-    assert reasons(list(judge_of(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
+    assert reasons(list(batch_judge(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert len(api.batches.made) == 1
 
 
 def test_a_key_refused_later_leaves_the_batch_for_the_next_run(api: MessagesApi, database: Database) -> None:
     api.batches.refuse_looks = 401
-    replies = list(judge_of(api, database).decide(pairs(3)))
+    replies = list(batch_judge(api, database).decide(pairs(3)))
     assert {(reply.reason, reply.failed) for reply in replies} == {(ReasonCode.JUDGE_REJECTED_REQUEST, True)}
     api.batches.refuse_looks = None
-    assert reasons(list(judge_of(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
+    assert reasons(list(batch_judge(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert len(api.batches.made) == 1
 
 
 def test_a_full_service_is_asked_again_and_an_unclear_end_is_looked_up(api: MessagesApi, database: Database) -> None:
     api.batches.refuse = [429]
-    assert reasons(list(judge_of(api, database, max_retries=1).decide(pairs(1)))) == [ReasonCode.JUDGE_DISTINCT]
+    assert reasons(list(batch_judge(api, database, max_retries=1).decide(pairs(1)))) == [ReasonCode.JUDGE_DISTINCT]
     # After a 500 nobody knows whether there is a batch: there is none now, and the next run may send.
     api.batches.refuse = [500]
-    (lost,) = judge_of(api, database, max_retries=1).decide(pairs(2)[1:])
+    (lost,) = batch_judge(api, database, max_retries=1).decide(pairs(2)[1:])
     assert (lost.reason, lost.failed, len(api.batches.made)) == (ReasonCode.JUDGE_UNAVAILABLE, True, 1)
-    (found,) = judge_of(api, database).decide(pairs(2)[1:])
+    (found,) = batch_judge(api, database).decide(pairs(2)[1:])
     assert (found.reason, len(api.batches.made)) == (ReasonCode.JUDGE_DISTINCT, 2)
 
 
 def test_an_answer_that_came_too_late_is_found_in_the_same_run(api: MessagesApi, database: Database) -> None:
     api.batches.after_making = lambda batch: time.sleep(1.5)
-    judge = judge_of(api, database, timeout_seconds=1.0, max_retries=2)
+    judge = batch_judge(api, database, timeout_seconds=1.0, max_retries=2)
     assert reasons(list(judge.decide(pairs(2)))) == [ReasonCode.JUDGE_DISTINCT] * 2
     assert len(api.batches.made) == 1
 
@@ -346,7 +318,7 @@ def test_an_answer_that_came_too_late_is_found_in_the_same_run(api: MessagesApi,
 def _intended(database: Database, api: MessagesApi, count: int) -> tuple[BatchStore, list[StoredQuestion]]:
     """What is left of a run that was killed before it heard the id of its batch: rows, and no id."""
     store = BatchStore(database, "acme", f"claude-haiku-4-5/{script.PROMPT_VERSION}")
-    list(judge_of(api, database, max_batch_wait_seconds=0).decide(pairs(count)))
+    list(batch_judge(api, database, max_batch_wait_seconds=0).decide(pairs(count)))
     with database.transaction() as cursor:
         cursor.execute("UPDATE judge_batches SET batch_id = NULL, state = 'intended'")
     (open_one,) = store.open_batches()
@@ -363,9 +335,9 @@ def test_a_batch_without_an_id_is_found_among_those_of_others(api: MessagesApi, 
     )
     assert len(questions) == len(own.requests)
     # While ours goes on, nothing is sent; when it has ended, it is ours.
-    assert reasons(list(judge_of(api, database, max_batch_wait_seconds=0.2).decide(pairs(3)))) == [PENDING] * 3
+    assert reasons(list(batch_judge(api, database, max_batch_wait_seconds=0.2).decide(pairs(3)))) == [PENDING] * 3
     api.batches.end_all()
-    judge = judge_of(api, database)
+    judge = batch_judge(api, database)
     assert reasons(list(judge.decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert len(api.batches.made) == 2 and judge.usage["calls"] == 5
 
@@ -380,7 +352,7 @@ def test_a_batch_that_was_never_made_is_made(api: MessagesApi, database: Databas
     api.batches.made = [Batch(f"msgbatch_{name.replace(' ', '_')}", requests) for name in others]
     if others == ["an hour ago"]:
         api.batches.made[0].created_at = datetime.now(UTC) - timedelta(hours=1)
-    assert reasons(list(judge_of(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
+    assert reasons(list(batch_judge(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert len(api.batches.made) == len(others) + 1
 
 
@@ -388,84 +360,16 @@ def test_a_listing_that_fails_leaves_it_open(api: MessagesApi, database: Databas
     api.batches.end_at_once = False
     _intended(database, api, 3)
     api.batches.refuse_looks = 500
-    replies = list(judge_of(api, database).decide(pairs(3)))
+    replies = list(batch_judge(api, database).decide(pairs(3)))
     assert {(reply.reason, reply.failed) for reply in replies} == {(ReasonCode.JUDGE_UNAVAILABLE, True)}
     assert len(api.batches.made) == 1
     api.batches.refuse_looks = None
     api.batches.end_all()
-    assert reasons(list(judge_of(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
+    assert reasons(list(batch_judge(api, database).decide(pairs(3)))) == [ReasonCode.JUDGE_DISTINCT] * 3
     assert len(api.batches.made) == 1
-
-
-PRICE = ModelPrice(input=1.0, output=5.0, cache_write=1.25, cache_read=0.1, batch_share=0.5)
-
-
-def test_a_batch_costs_its_share_and_is_estimated_before(api: MessagesApi, database: Database) -> None:
-    told: list[Any] = []
-    judge = judge_of(
-        api, database, price=PRICE, on_estimate=lambda numbers: told.append((len(api.batches.made), numbers))
-    )
-    list(judge.decide(pairs(3)))
-    # Five requests of one token each way on the loopback.
-    assert judge.cost_usd == pytest.approx(0.5 * 5 * (1.0 + 5.0) / 1e6)
-    ((made, estimate),) = told
-    assert (made, estimate["calls"]) == (0, 2 * 3 + 2)
-    assert estimate["input_tokens"] > 1000 and estimate["cost_usd"] > judge.cost_usd
-    direct = network_judge(api, price=PRICE)
-    list(direct.decide(pairs(3)))
-    assert direct.cost_usd == pytest.approx(5 * (1.0 + 5.0) / 1e6)
-    assert direct.estimate["cost_usd"] == pytest.approx(2 * estimate["cost_usd"])
-    assert network_judge(api).cost_usd is None and network_judge(api).estimate["cost_usd"] is None
-
-
-@pytest.mark.parametrize("limit", ["max_cost_usd", "max_tokens", "max_calls"])
-def test_what_is_over_the_budget_waits_for_the_next_run(api: MessagesApi, database: Database, limit: str) -> None:
-    probe = network_judge(api, price=PRICE, max_calls=0)
-    one = probe._amount(pairs(1)[0]).times(2)
-    usd = 0.5 * (one.input_tokens * PRICE.input + one.output_tokens * PRICE.output) / 1e6
-    limits = {"max_cost_usd": 2.5 * usd, "max_tokens": int(2.5 * one.tokens), "max_calls": 2}
-    judge = judge_of(api, database, price=PRICE, **{limit: limits[limit]})
-    assert reasons(list(judge.decide(pairs(5)))) == [
-        *[ReasonCode.JUDGE_DISTINCT] * 2,
-        *[ReasonCode.JUDGE_BUDGET_SPENT] * 3,
-    ]
-    (batch,) = api.batches.made
-    assert len(batch.requests) == 4
-    # What was answered needs no budget any more.
-    after = list(judge_of(api, database, price=PRICE, **{limit: limits[limit]}).decide(pairs(5)))
-    assert reasons(after) == [*[ReasonCode.JUDGE_DISTINCT] * 4, ReasonCode.JUDGE_BUDGET_SPENT]
-
-
-def test_what_lies_in_a_batch_is_not_asked_directly_and_counts_against_no_limit(
-    api: MessagesApi, database: Database
-) -> None:
-    api.batches.end_at_once = False
-    list(judge_of(api, database, max_batch_wait_seconds=0).decide(pairs(3)))
-    waiting = judge_of(api, database, delivery="direct", max_batch_wait_seconds=0, max_concurrency=1)
-    assert reasons(list(waiting.decide(pairs(4)))) == [*[PENDING] * 3, ReasonCode.JUDGE_DISTINCT]
-    api.batches.end_all()
-    # The five answers of the batch take ten tokens; one pair more takes what is left of these four.
-    judge = judge_of(api, database, delivery="direct", price=PRICE, max_tokens=5, max_concurrency=1)
-    replies = list(judge.decide([*pairs(3), *pairs(6)[4:]]))
-    assert reasons(replies) == [*[ReasonCode.JUDGE_DISTINCT] * 4, ReasonCode.JUDGE_BUDGET_SPENT]
-    assert judge.usage["calls"] == 5 + 2 + 1 and len(api.batches.made) == 1
-    assert judge.cost_usd == pytest.approx((0.5 * 5 + 3) * 6 / 1e6)
-
-
-def test_money_limits_direct_calls_too(api: MessagesApi) -> None:
-    probe = network_judge(api, price=PRICE, max_calls=0)
-    one = probe._amount(pairs(1)[0]).times(2)
-    usd = (one.input_tokens * PRICE.input + one.output_tokens * PRICE.output) / 1e6
-    enough = network_judge(api, price=PRICE, max_cost_usd=1.5 * usd, max_concurrency=1)
-    # What was set aside comes back when the real use is known.
-    assert reasons(list(enough.decide(pairs(5)))) == [ReasonCode.JUDGE_DISTINCT] * 5
-    calls = len(api.calls)
-    too_little = network_judge(api, price=PRICE, max_cost_usd=0.9 * usd)
-    assert reasons(list(too_little.decide(pairs(5)))) == [ReasonCode.JUDGE_BUDGET_SPENT] * 5
-    assert len(api.calls) == calls
 
 
 def test_a_service_that_lies_about_its_batch_is_no_answer(api: MessagesApi, database: Database) -> None:
     api.batches.answer = lambda *_: (200, json.dumps({"id": 7, "processing_status": "ended"}).encode())  # type: ignore[method-assign]
-    replies = list(judge_of(api, database).decide(pairs(2)))
+    replies = list(batch_judge(api, database).decide(pairs(2)))
     assert {(reply.reason, reply.failed) for reply in replies} == {(ReasonCode.JUDGE_INVALID_REPLY, True)}

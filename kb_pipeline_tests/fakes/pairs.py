@@ -6,10 +6,12 @@ import dataclasses
 import re
 from typing import Any
 
+from kb_pipeline.adapters.database import Database
 from kb_pipeline.adapters.judges.anthropic_judge import AnthropicJudge
+from kb_pipeline.adapters.judges.batch_store import BatchStore
 from kb_pipeline.stages import judge as script
 from kb_pipeline.stages.judge import PairReply, PairRequest
-from kb_pipeline.vocabulary import Band, Kind
+from kb_pipeline.vocabulary import Band, Kind, ReasonCode
 from kb_pipeline_tests.fakes.messages_api import MessagesApi
 
 KEY = "loopback-key-7d1f0c"
@@ -51,3 +53,18 @@ def network_judge(api: MessagesApi, **changes: Any) -> AnthropicJudge[PairReques
         "min_confidence": 0.75,
     }
     return AnthropicJudge(script, **(settings | changes))
+
+
+def batch_judge(api: MessagesApi, database: Database, **changes: Any) -> AnthropicJudge[PairRequest, PairReply]:
+    """The network judge of a new run, which sends all by batch."""
+    settings: dict[str, Any] = {
+        "delivery": "batch",
+        "batch_poll_seconds": 0.05,
+        "max_batch_wait_seconds": 5.0,
+        "batch_store": lambda questions: BatchStore(database, "acme", questions),
+    }
+    return network_judge(api, **(settings | changes))
+
+
+def reasons(replies: list[PairReply]) -> list[ReasonCode]:
+    return [reply.reason for reply in replies]

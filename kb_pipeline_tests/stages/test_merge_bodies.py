@@ -53,8 +53,8 @@ def test_cases(case: dict[str, Any]) -> None:
 def test_every_reason_fires_and_spares() -> None:
     for code in TABLE:
         fired = {case["fault"] == code for case in TABLE[code]}
-        assert True in fired
-        assert fired == {True, False} or code == "merge.body_empty"
+        # There is no text that is nearly empty.
+        assert fired == ({True} if code == "merge.body_empty" else {True, False}), code
     of_bodies = {code for code in ReasonCode if code.startswith("merge.body_")} | {
         ReasonCode.MERGE_SPECIFICS_LOST,
         ReasonCode.MERGE_SPECIFICS_INVENTED,

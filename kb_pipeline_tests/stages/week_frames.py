@@ -291,24 +291,7 @@ TREND = [
     {"week": WEEK - timedelta(weeks=1), "entry_count": 23, "active": 19, "candidates": 3, "needs_review": 1, "archived": 1, "conflicted": 2, "queue_length": 4, "retired": 0, "merged": 1, "mean_distinctiveness": 0.60},
 ]  # fmt: skip
 
-TREND_SCHEMA = {
-    "week": pl.Date,
-    **dict.fromkeys(
-        (
-            "entry_count",
-            "active",
-            "candidates",
-            "needs_review",
-            "archived",
-            "conflicted",
-            "queue_length",
-            "retired",
-            "merged",
-        ),
-        pl.Int64,
-    ),
-    "mean_distinctiveness": pl.Float64,
-}
+TREND_SCHEMA = {"week": pl.Date, **dict.fromkeys(list(TREND[0])[1:-1], pl.Int64), "mean_distinctiveness": pl.Float64}
 
 CHECKS = (
     CheckLine("no_entry_lost", True, True, "all 24 entries are there"),

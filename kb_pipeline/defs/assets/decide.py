@@ -2,37 +2,24 @@
 
 from collections.abc import Iterator
 from dataclasses import asdict
-from functools import partial
 
 import dagster as dg
 import polars as pl
 
 from kb_pipeline.adapters.expectations import check_contracts
 from kb_pipeline.adapters.runs import add_counts, close_run
-from kb_pipeline.adapters.snapshots import count_entries, load_answered, load_open_conflicts, load_queue
+from kb_pipeline.adapters.snapshots import count_entries
 from kb_pipeline.defs.assets.wiring import check_specs, output, shown, step_of, week_asset
 from kb_pipeline.defs.golden_measure import measure_plan
 from kb_pipeline.defs.judged_pairs import gold_measure
+from kb_pipeline.defs.planning import load_standing
 from kb_pipeline.defs.publish import WeekInputs, check_result, publish
 from kb_pipeline.defs.resources import Curation, KnowledgeBase
 from kb_pipeline.policy.model import Policy
-from kb_pipeline.stages import checks, conflicts, flags, gates, merge, merge_bodies, refresh, retire, supersede
+from kb_pipeline.stages import checks, conflicts, flags, merge, refresh, supersede
 from kb_pipeline.stages.checks import CheckResult, check_plan
 from kb_pipeline.stages.plan import PlanIdentity, build_plan, recommendation_id
-from kb_pipeline.stages.queue import still_waiting
-from kb_pipeline.vocabulary import Mode, ReasonCode, RecommendationType, RunStatus, Severity
-
-RULE_KEYS: dict[str, str] = {
-    **{code.value: key for code, key in gates.RULE_KEYS.items()},
-    **{code.value: key for code, key in retire.RULE_KEYS.items()},
-    **{code.value: key for stage in (flags, supersede, refresh, merge_bodies) for code, key in stage.RULE_KEYS.items()},
-    ReasonCode.CONFLICTS_CONTRADICTION.value: conflicts.RULE_KEY,
-    ReasonCode.CONFLICTS_VALUE_MISMATCH.value: conflicts.RULE_KEY,
-    ReasonCode.CONFLICTS_TEXT_CHANGED.value: conflicts.RULE_KEY,
-    ReasonCode.CONFLICTS_SIDE_GONE.value: conflicts.RULE_KEY,
-    ReasonCode.MERGE_CHAIN.value: merge.RULE_KEY,
-    ReasonCode.MERGE_SPECIFICS_DIFFER.value: merge.RULE_KEY,
-}
+from kb_pipeline.vocabulary import Mode, RecommendationType, RunStatus, Severity
 
 
 @week_asset("3_dedup", "polars")
@@ -103,15 +90,12 @@ def curation_plan(
     """Every action of the run, before anything is applied. What fails a check here is never applied."""
     step = step_of(context, knowledge_base, curation)
     policy, database, run = step.policy, step.database, step.run
-    is_open = load_open_conflicts(database, run)
-    queue = still_waiting(load_queue(database, run), knowledge_entries)
-    answered = load_answered(database, run)
-    unasked = flags.open_flags(quality_flags, knowledge_entries, queue)
-    unasked = unasked.filter(~pl.Series(flag_questions(unasked, knowledge_entries), dtype=pl.String).is_in(answered))
+    standing = load_standing(database, run, knowledge_entries)
+    unasked = standing.unasked(flags.open_flags(quality_flags, knowledge_entries, standing.queue), knowledge_entries)
     replaced = supersede.find_replaced(knowledge_entries, policy.supersede)
     outdated = refresh.unasked(
         refresh.find_outdated(knowledge_entries, retirement_decisions, policy.refresh, policy.retire, as_of=run.as_of),
-        queue,
+        standing.queue,
     )
     plan = build_plan(
         PlanIdentity(step.corpus, step.week, run.as_of, run.policy_fingerprint, run.epoch),
@@ -124,18 +108,8 @@ def curation_plan(
         flags=unasked,
         replaced=replaced,
         outdated=outdated,
-        max_new={
-            "flags": policy.flags.max_new_per_run,
-            "supersede": policy.supersede.max_new_per_run,
-            "refresh": policy.refresh.max_new_per_run,
-        },
-        queue=queue,
-        open_conflicts=set(is_open["conflict_id"]),
-        conflicts_over=partial(conflicts.conflicts_over, is_open, knowledge_entries),
-        admit_to=policy.gates.admit_to,
-        rule_keys=RULE_KEYS,
+        **standing.of_plan(policy, knowledge_entries),
         mode=Mode(run.mode),
-        answered=answered,
     )
     results = plan_checks(
         policy,
@@ -158,7 +132,7 @@ def curation_plan(
         checks=[asdict(result) for result in results],
         flags_left=left,
         renewals_left=_renewals_left(
-            plan, replaced, outdated, knowledge_entries, {*answered, *queue["recommendation_id"]}
+            plan, replaced, outdated, knowledge_entries, {*standing.answered, *standing.queue["recommendation_id"]}
         ),
         golden_queries=golden,
     )
@@ -178,16 +152,6 @@ def curation_plan(
     yield dg.Output(plan, metadata={**shown(plan), **{f"actions_{word}": number for word, number in counts}})
     for result in results:
         yield check_result(result, "curation_plan", checks.severity_of(policy, result))
-
-
-def flag_questions(found: pl.DataFrame, entries: pl.DataFrame) -> list[str]:
-    """Id of the question that each flagged entry would be, in the order of ``found``."""
-    texts = found.join(entries.select("entry_id", "content_hash"), on="entry_id", how="left", maintain_order="left")
-    asked = {"recommendation_type": RecommendationType.FLAG.value, "other_entry_id": None, "other_content_hash": None}
-    return [
-        recommendation_id(asked | {"entry_id": entry, "content_hash": text})
-        for entry, text in texts.select("entry_id", "content_hash").iter_rows()
-    ]
 
 
 def _renewals_left(
